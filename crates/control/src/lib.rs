@@ -29,6 +29,7 @@ mod courtesy;
 pub mod events;
 mod help;
 pub mod metrics;
+pub mod past;
 mod pattern;
 pub mod pidfile;
 pub mod plane;

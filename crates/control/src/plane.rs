@@ -15,6 +15,7 @@ use machine::upgrade::ServersLeft;
 use machine::{Level, Look, Orders, Settings, Snapshot, Stop};
 use units::{ConnId, PoolKey, Serial, WorkerId};
 
+use crate::past::Recall;
 use crate::sight::Sight;
 
 /// The data plane, as the control plane uses it.
@@ -98,6 +99,13 @@ pub trait Plane {
     /// What PostgreSQL and the sessions do, and did during the last hour. `None`: nobody looks.
     fn history(&mut self) -> Option<Arc<Mutex<History>>> {
         None
+    }
+
+    /// Reads from disk what is not in memory any more: [`crate::ControlEvent::Recalled`] of this number follows, unless this is false: there is no
+    /// disk.
+    fn recall(&mut self, number: u64, wanted: Recall) -> bool {
+        let _ = (number, wanted);
+        false
     }
 
     /// Has it looked at now: [`crate::ControlEvent::Observed`] of this sight or a larger one follows, unless this is false.

@@ -18,6 +18,7 @@ use crate::console::{self, Answer, Refusal};
 use crate::courtesy::Courtesy;
 use crate::events::Announcer;
 use crate::metrics;
+use crate::past::Past;
 use crate::plane::{Asker, EngineFacts, KnownNames, Loaded, Plane, Wanted};
 use crate::show_input::{Detail, ShowInput};
 use crate::shutdown::{Act, Phase, Signal, Standstill};
@@ -27,11 +28,13 @@ use crate::table::Table;
 mod endings;
 mod looking;
 mod orders;
+mod recalling;
 mod suspension;
 
 use endings::Countdown;
 use looking::{Curious, Looking};
 use orders::Waiting;
+use recalling::Recalling;
 use suspension::Suspending;
 
 /// How often memory is given back to the system.
@@ -82,6 +85,8 @@ pub enum ControlEvent {
     PredecessorGone,
     /// It has been looked at PostgreSQL and the sessions, as was asked for.
     Observed(Sight),
+    /// What was to be read from disk has been read: its number, as [`Plane::recall`] had it.
+    Recalled(u64, Box<Past>),
     /// The data plane has ended: what a soft stop waited for is gone, or it cannot go on.
     Finished,
 }
@@ -152,6 +157,8 @@ pub struct Steward<P, L> {
     waiting: Vec<Waiting>,
     /// Questions that are answered once it has been looked.
     looking: Looking,
+    /// Questions that are answered once the disk is read.
+    recalling: Recalling,
     /// What SUSPEND has come to, while it is in force.
     suspending: Suspending,
     /// The end that has begun.
@@ -176,6 +183,7 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
             ready: Arc::default(),
             waiting: Vec::new(),
             looking: Looking::default(),
+            recalling: Recalling::default(),
             suspending: Suspending::default(),
             end: Countdown::default(),
             has_successor: false,
@@ -264,6 +272,14 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
                 let seen = self.looking.seen(sight);
                 self.answer_curious(seen);
             }
+            ControlEvent::Recalled(number, past) => {
+                // None: it has been answered.
+                if let Some((asker, question)) = self.recalling.take(number)
+                    && let Some(answer) = self.shown(&question, Some(&past))
+                {
+                    self.plane.answer(asker, answer.encode_for(&question.manner), false);
+                }
+            }
             ControlEvent::UpgradeBegun(pid) => self.hand_over(pid),
             ControlEvent::Ordered(orders) => self.follow_orders(orders),
             ControlEvent::ServersAsked => orders::tell_servers(&mut self.plane, &self.loaded),
@@ -307,9 +323,16 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
             self.looking.add(asker, question.clone(), sight);
             return None;
         }
+        if let Some(wanted) = recalling::wanted(&mut self.plane, question) {
+            let number = self.recalling.add(asker, question.clone());
+            if self.plane.recall(number, wanted) {
+                return None;
+            }
+            self.recalling.take(number);
+        }
         let answer = match console::command(question) {
             Ok(command) if matches!(question.manner, Manner::Describe { .. }) => self.columns(&command, &question.user),
-            Ok(Command::Show(_)) => self.shown(question)?,
+            Ok(Command::Show(_)) => self.shown(question, None)?,
             Ok(Command::Courtesy(courtesy)) => courteous(&courtesy, &question.user),
             Ok(Command::Reload) => {
                 self.plane.tell(Level::Log, "RELOAD command issued".to_owned());
@@ -333,19 +356,22 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
 
     fn answer_curious(&mut self, curious: Vec<Curious>) {
         for Curious { asker, question, .. } in curious {
-            if let Some(answer) = self.shown(&question) {
+            if let Some(answer) = self.shown(&question, None) {
                 self.plane.answer(asker, answer.encode_for(&question.manner), false);
             }
         }
     }
 
     /// `None`: it is no SHOW.
-    fn shown(&mut self, question: &Question) -> Option<Answer> {
+    fn shown(&mut self, question: &Question, past: Option<&Past>) -> Option<Answer> {
         let Ok(Command::Show(shown)) = console::command(question) else { return None };
+        if let Some(Past::Refused(words)) = past {
+            return Some(Answer::Refused(Refusal::Words(words.clone())));
+        }
         let seen = self.seen(shown.show);
         let show = |input: &ShowInput<'_>| match shown.excess(&input.now) {
             Some(words) => Answer::Refused(Refusal::Words(words)),
-            None => shown.table(input).map_or(Answer::Help, Answer::Rows),
+            None => shown.table(input, past).map_or(Answer::Help, Answer::Rows),
         };
         let why_empty = |input: &ShowInput<'_>| shown.why_empty(input);
         let mut answer = self.with_input(&seen, question.admin, show);
@@ -378,7 +404,7 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
             history: Arc::default(),
         };
         Answer::Columns(
-            self.with_input(&nothing, false, |input| show.table(input)).map(|table| table.in_format(show.format)),
+            self.with_input(&nothing, false, |input| show.table(input, None)).map(|table| table.in_format(show.format)),
         )
     }
 
@@ -390,7 +416,7 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
                 if seen.detail != Detail::Nothing && !is_whole(&self.loaded, &seen.snapshots) {
                     return;
                 }
-                self.with_input(&seen, admin, |input| shown.table(input))
+                self.with_input(&seen, admin, |input| shown.table(input, None))
             }
             _ => None,
         };

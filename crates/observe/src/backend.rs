@@ -22,6 +22,19 @@ pub struct Backend {
     pub query_id: Option<i64>,
     /// Its statement, or its last one; as much of it as `track_activity_query_size` keeps.
     pub query: Option<String>,
+    /// PostgreSQL does not have it: it is read where its processes are seen.
+    pub usage: Option<Usage>,
+}
+
+/// What a process takes of its machine.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// Bytes of its own memory: without what it shares with others, such as shared_buffers, and without what is swapped out.
+    pub memory: u64,
+    /// Of processors, since it began.
+    pub cpu_time: Duration,
+    /// Thousandths of a processor since it was looked at before; `None`: it was not.
+    pub cpu_thousandths: Option<u32>,
 }
 
 impl Backend {

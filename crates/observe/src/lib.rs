@@ -17,7 +17,7 @@ mod lock;
 mod prepared;
 mod reading;
 
-pub use backend::{Ages, Backend, State, WaitEvent, can_be_terminated};
+pub use backend::{Ages, Backend, State, Usage, WaitEvent, can_be_terminated};
 pub use blocking::{Blocker, Blocking, Waiter};
 pub use lock::{Lock, LockMode, Object};
 pub use prepared::{PREPARED_PID, Prepared, is_prepared, pid_shown};

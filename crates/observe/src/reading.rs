@@ -171,6 +171,7 @@ fn backend(row: &[Option<String>]) -> Option<Backend> {
         xmin_age: number(xmin_age),
         query_id: number(query_id),
         query: query.clone(),
+        usage: None,
     })
 }
 

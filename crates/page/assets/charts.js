@@ -159,12 +159,12 @@ const hourMinute = (second) => {
 };
 
 // Where nobody looked there is no line.
-export function withGaps(at, lines) {
+export function withGaps(at, lines, step = 1) {
   const times = [];
   const kept = lines.map(() => []);
   at.forEach((second, index) => {
-    if (index > 0 && second - at[index - 1] > 5) {
-      times.push(at[index - 1] + 1);
+    if (index > 0 && second - at[index - 1] > 5 * step) {
+      times.push(at[index - 1] + step);
       kept.forEach((line) => line.push(null));
     }
     times.push(second);

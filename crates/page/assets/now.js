@@ -9,11 +9,15 @@ import { Folded, Table } from "./table.js";
 import { Tree, linesThen } from "./tree.js";
 
 const SPANS = [[300, "5 min"], [900, "15 min"], [3600, "1 hour"]];
+// As far as observe_file reaches back. A point of these is some minutes.
+const FAR = [[21600, "6 hours"], [86400, "1 day"], [604800, "7 days"]];
 
 export function now({ me, rest, sure }) {
   let span = SPANS[0][0];
   let wished = false;
   let hour = null;
+  // What is on disk of a part of the past, while that is shown.
+  let far = null;
   const choice = { at: rest ? Number(rest) : null, choose };
   const wide = matchMedia("(max-width: 720px)").matches ? 210 : 250;
   const small = 150;
@@ -52,19 +56,31 @@ export function now({ me, rest, sure }) {
     choice.at = at;
     history.replaceState(null, "", at === null ? "#now" : `#now/${at}`);
     for (const chart of all) chart.plot?.redraw(false);
+    drawSpans();
     return drawMoment();
   }
 
   function drawSpans() {
-    redraw(spans, SPANS.map(([seconds, name]) => el("button", {
+    const zoom = far && far.step > 1 && choice.at !== null;
+    redraw(spans, [...SPANS, ...FAR].map(([seconds, name]) => el("button", {
       type: "button", "aria-pressed": String(seconds === span),
       onclick: () => {
         span = seconds;
         wished = true;
+        if (seconds > 3600) return hour?.at.length ? look(hour.at.at(-1) - seconds, hour.at.at(-1)) : null;
+        far = null;
         drawSpans();
         drawCharts();
       },
-    }, name)));
+    }, name)), zoom ? el("button", { type: "button", onclick: () => look(choice.at - 1800, choice.at + 1800) }, "Its seconds") : null);
+  }
+
+  async function look(from, to) {
+    const seen = await ask("span", { from, to });
+    const step = seen.at.reduce((least, at, index) => (index ? Math.min(least, at - seen.at[index - 1]) : least), to - from > 3600 ? 3600 : 1);
+    far = { ...seen, from, to, step: to - from > 3600 ? step : 1 };
+    drawSpans();
+    drawCharts();
   }
 
   // The document of `pgweir report`, of what is shown.
@@ -125,26 +141,29 @@ export function now({ me, rest, sure }) {
       span = known;
       drawSpans();
     }
-    const range = [end - span, end];
-    const from = hour.at.findIndex((at) => at >= end - span);
+    const shown = far ?? hour;
+    const range = far ? [far.from, far.to] : [end - span, end];
+    const from = far ? 0 : hour.at.findIndex((at) => at >= end - span);
     const part = (list) => list.slice(from);
-    const order = inOrder(hour.classes);
+    const order = inOrder(shown.classes);
     const show = (chart, lines, series) => {
-      const [at, kept] = withGaps(part(hour.at), lines.map(part));
+      const [at, kept] = withGaps(part(shown.at), lines.map(part), far?.step);
       chart.show(at, kept, series, range);
     };
-    show(waits, order.length ? order.map(([, at]) => hour.samples[at]) : [hour.at.map(() => 0)],
+    show(waits, order.length ? order.map(([, at]) => shown.samples[at]) : [shown.at.map(() => 0)],
       order.length ? order.map(([name]) => ({ name, colour: colourOf(name) })) : [{ name: "nothing", colour: "var(--wait-other)" }]);
-    show(done, [hour.transactions], [{ name: "transactions", colour: "var(--busy)", area: true }]);
-    show(queue, [hour.waiting], [{ name: "waiting clients", colour: "var(--wait-pool)", area: true }]);
-    show(servers, [hour.servers_active, hour.servers_idle, hour.servers_login], [
+    show(done, [shown.transactions], [{ name: "transactions", colour: "var(--busy)", area: true }]);
+    show(queue, [shown.waiting], [{ name: "waiting clients", colour: "var(--wait-pool)", area: true }]);
+    show(servers, [shown.servers_active, shown.servers_idle, shown.servers_login], [
       { name: "busy", colour: "var(--busy)" }, { name: "idle", colour: "var(--idle)" }, { name: "opened now", colour: "var(--login)" }]);
   }
 
   function drawFigures() {
     if (!hour || hour.at.length === 0) return fill(figures);
-    const index = choice.at === null ? hour.at.length - 1 : hour.at.findLastIndex((at) => at <= choice.at);
-    const of = (name) => hour[name][Math.max(index, 0)];
+    const shown = choice.at !== null && far ? far : hour;
+    if (shown.at.length === 0) return fill(figures);
+    const index = choice.at === null ? hour.at.length - 1 : shown.at.findLastIndex((at) => at <= choice.at);
+    const of = (name) => shown[name][Math.max(index, 0)];
     const figure = (name, much, unit = "", alarm = false) =>
       el("div", { class: alarm ? "figure alarm" : "figure" }, el("div", { class: "name" }, name), el("div", { class: "much" }, much, unit ? el("small", {}, ` ${unit}`) : null));
     const opened = of("servers_active") + of("servers_idle") + of("servers_login");
@@ -175,7 +194,7 @@ export function now({ me, rest, sure }) {
         el("button", { type: "button", onclick: () => choose(null) }, "Back to now")));
     if (!live) sentences = (seen?.verdicts ?? []).map((sentence) => [sentence, true]);
     showVerdict(live ? null : at, seen?.locks ?? []);
-    if (!seen) return fill(moment, head, empty("Nothing is known of that second.", "The history is an hour, and has a bound of memory (", code("observe_memory"), ")."));
+    if (!seen) return fill(moment, head, empty("Nothing is known of that second.", "Memory has an hour (", code("observe_memory"), "); ", code("observe_file"), " reaches further back."));
     const most = Math.max(1, ...seen.groups.map((group) => group.count));
     const scaled = seen.groups.map((group) => ({ ...group, scale: most }));
     const ours = scaled.filter((group) => group.who.own);

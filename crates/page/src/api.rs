@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use activity::History;
+use activity::history::Span;
+use activity::{At, History};
 use axum::extract::{DefaultBodyLimit, Form, Path, Query, State};
 use axum::http::StatusCode;
 use axum::response::Response;
@@ -13,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::answers::{document_of, json, refused, written};
 use crate::asker::{Admin, Asker};
 use crate::rows::{Rows, Wish};
-use crate::{About, Given, Order, Rights, Said, Shared, Wanted, past};
+use crate::{About, Given, Order, Rights, Said, Shared, Wanted, days, past};
 
 /// The tables that views show. Others are the console's alone.
 const TABLES: [&str; 10] =
@@ -26,6 +27,7 @@ pub(crate) fn routes() -> Router<Shared> {
     Router::new()
         .route("/me", get(me))
         .route("/hour", get(hour))
+        .route("/span", get(span))
         .route("/moment", get(moment))
         .route("/client/{number}", get(client))
         .route("/waits", get(waits))
@@ -64,13 +66,37 @@ async fn hour(State(shared): State<Shared>, _asker: Asker, Query(Since { since }
 }
 
 #[derive(Deserialize)]
+struct Range {
+    from: u64,
+    to: u64,
+}
+
+async fn span(State(shared): State<Shared>, _asker: Asker, Query(Range { from, to }): Query<Range>) -> Response {
+    let pooler = Arc::clone(&shared.pooler);
+    let made = shared.disk.have(move || days::json(&*pooler, from, to)).await.flatten();
+    made.map_or_else(|| refused(StatusCode::NOT_FOUND, "there is no such time"), |text| json(StatusCode::OK, text))
+}
+
+#[derive(Deserialize)]
 struct Moment {
     at: u64,
 }
 
 async fn moment(State(shared): State<Shared>, asker: Asker, Query(Moment { at }): Query<Moment>) -> Response {
-    let made = seen(&shared, move |history| past::second(history, at, asker.rights));
-    made.await.unwrap_or_else(|| refused(StatusCode::NOT_FOUND, "nothing is known of that second"))
+    if let Some(made) = seen(&shared, move |history| past::second(history, at, asker.rights)).await {
+        return made;
+    }
+    // Before what is in memory.
+    let pooler = Arc::clone(&shared.pooler);
+    let read = move || {
+        let span = Span {
+            from: At(at.saturating_sub(60).checked_mul(1000)?),
+            to: At(at.checked_mul(1000)?.checked_add(999)?),
+        };
+        past::second(&pooler.recall(span)?, at, asker.rights)
+    };
+    let made = shared.disk.have(read).await.flatten().map(|text| json(StatusCode::OK, text));
+    made.unwrap_or_else(|| refused(StatusCode::NOT_FOUND, "nothing is known of that second"))
 }
 
 async fn client(State(shared): State<Shared>, asker: Asker, Path(number): Path<i32>) -> Response {

@@ -15,10 +15,10 @@ use units::PoolKey;
 const CONSOLE: &str = "pgbouncer";
 
 /// Classes of wait events that have an area of their own. PostgreSQL has ten, and an extension may add some.
-const CLASSES_MAX: usize = 24;
+pub(crate) const CLASSES_MAX: usize = 24;
 
-/// What is said of a second.
-const NAMES: [&str; 12] = [
+/// What is said of a second. The first [`RATES`] are so much in a second, or for each transaction; the others are of that moment.
+pub(crate) const NAMES: [&str; 12] = [
     // In a second.
     "transactions",
     "queries",
@@ -36,13 +36,15 @@ const NAMES: [&str; 12] = [
     "hosts_missing",
 ];
 
+pub(crate) const RATES: usize = 5;
+
 #[derive(Debug)]
-struct Figures {
-    at: At,
+pub(crate) struct Figures {
+    pub(crate) at: At,
     /// By [`NAMES`].
-    values: [f32; NAMES.len()],
+    pub(crate) values: [f32; NAMES.len()],
     /// Samples, by the place of a class.
-    classes: Vec<u32>,
+    pub(crate) classes: Vec<u32>,
 }
 
 /// The last hour.
@@ -83,28 +85,14 @@ impl Hour {
 
     /// The first second that is known says nothing of rates.
     fn push(&mut self, before: Option<&Second>, second: &Second) {
-        let mut values = [0.0; NAMES.len()];
-        let grown = before.map_or([0; 5], |before| grown(&before.pools, &second.pools));
-        let lasted = before.map_or(1, |before| second.at.0.saturating_sub(before.at.0).max(1));
-        for (value, by) in values.iter_mut().zip(&grown[..4]) {
-            *value = float(by * 1000) / float(lasted);
-        }
-        let (mut waiting, mut waited_us) = (0_u64, 0_u64);
-        for (key, pool) in second.pools.iter().filter(|(key, _)| &*key.database != CONSOLE) {
-            debug_assert!(!key.database.is_empty(), "a pool has a database");
-            values[5] += float(pool.clients.into());
-            values[6] += float(pool.waiting.into());
-            values[7] = values[7].max(float(pool.oldest_wait_ms.into()));
-            values[8] += float(pool.servers_active.into());
-            values[9] += float(pool.servers_idle.into());
-            values[10] += float(pool.servers_login.into());
-            waiting = waiting.saturating_add(pool.waiting.into());
-            waited_us = waited_us.saturating_add(pool.waiting_us);
-        }
-        // Where all servers are stopped nobody is served, and all wait.
-        values[4] = float(grown[4].saturating_add(waited_us)) / float(grown[0].saturating_add(waiting).max(1));
-        values[11] = f32::from(second.hosts_missing);
+        let before = before.map(|before| (before.at, &*before.pools));
+        let values = values(before, (second.at, &second.pools), second.hosts_missing);
         self.seconds.push_back(Figures { at: second.at, values, classes: Vec::new() });
+    }
+
+    /// Of figures that were made elsewhere, from the oldest.
+    pub(crate) fn of(seconds: Vec<Figures>, classes: Vec<String>) -> Hour {
+        Hour { seconds: seconds.into(), classes }
     }
 
     fn count_classes(&mut self, history: &History, span: Span) {
@@ -133,6 +121,36 @@ impl Hour {
     pub(crate) fn json(&self, since: u64) -> String {
         serde_json::to_string(&Shown { hour: self, since }).expect("numbers and texts are JSON")
     }
+}
+
+/// When, and the pools then.
+pub(crate) type PoolsThen<'p> = (At, &'p [(PoolKey, PoolSecond)]);
+
+/// By [`NAMES`]. `before`: the second before, if it is known.
+pub(crate) fn values(before: Option<PoolsThen<'_>>, now: PoolsThen<'_>, hosts_missing: u16) -> [f32; NAMES.len()] {
+    let (at, pools) = now;
+    let mut values = [0.0; NAMES.len()];
+    let grown = before.map_or([0; 5], |(_, before)| grown(before, pools));
+    let lasted = before.map_or(1, |(before, _)| at.0.saturating_sub(before.0).max(1));
+    for (value, by) in values.iter_mut().zip(&grown[..4]) {
+        *value = float(by * 1000) / float(lasted);
+    }
+    let (mut waiting, mut waited_us) = (0_u64, 0_u64);
+    for (key, pool) in pools.iter().filter(|(key, _)| &*key.database != CONSOLE) {
+        debug_assert!(!key.database.is_empty(), "a pool has a database");
+        values[5] += float(pool.clients.into());
+        values[6] += float(pool.waiting.into());
+        values[7] = values[7].max(float(pool.oldest_wait_ms.into()));
+        values[8] += float(pool.servers_active.into());
+        values[9] += float(pool.servers_idle.into());
+        values[10] += float(pool.servers_login.into());
+        waiting = waiting.saturating_add(pool.waiting.into());
+        waited_us = waited_us.saturating_add(pool.waiting_us);
+    }
+    // Where all servers are stopped nobody is served, and all wait.
+    values[4] = float(grown[4].saturating_add(waited_us)) / float(grown[0].saturating_add(waiting).max(1));
+    values[11] = f32::from(hosts_missing);
+    values
 }
 
 /// What counters of pools have grown by: transactions, queries, bytes from and to clients, microseconds of waiting. Both are ordered by their keys.

@@ -9,6 +9,7 @@
 //!                 ▼
 //!              Pooler        what the caller gives: passwords, tables, what was seen
 //!              hour.rs       figures of each second of the last hour
+//!              days.rs       figures of any time that is on disk
 //!              past.rs       one second, and one client's hour
 //!              stacks.rs     flame graphs
 //! ```
@@ -22,6 +23,7 @@ mod answers;
 mod api;
 mod asker;
 mod attempts;
+mod days;
 mod files;
 mod hosts;
 mod hour;
@@ -36,6 +38,7 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex};
 
 use activity::History;
+use activity::history::{Glance, Span};
 use axum::Router;
 use axum::http::header::{CONTENT_SECURITY_POLICY, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS};
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
@@ -129,6 +132,19 @@ pub trait Pooler: Send + Sync + 'static {
     /// What was seen in the last hour, as soon as there is something that looks.
     fn history(&self) -> Option<Arc<Mutex<History>>>;
 
+    /// What is known of each second of a span, from the oldest, on disk too. May take seconds.
+    fn glances(&self, span: Span, each: &mut dyn FnMut(Glance)) {
+        let Some(history) = self.history() else { return };
+        let history = history.lock().expect("nothing panics while it holds this lock");
+        history.within(span).for_each(|second| each(history.glance(second)));
+    }
+
+    /// The seconds of a span, which memory does not reach back to, on disk: of a minute or so.
+    fn recall(&self, span: Span) -> Option<History> {
+        let _ = span;
+        None
+    }
+
     /// What the user may now, from there; `None`: nothing any more, or the password has changed.
     fn rights(&self, user: &str, mark: u64, from: Option<IpAddr>) -> Option<Rights>;
 
@@ -165,6 +181,8 @@ struct Shared {
     makers: Makers,
     /// One at a time looks into the hour: those who add to it, and the console, wait for one at most.
     past: Makers,
+    /// And one at a time reads days.
+    disk: Makers,
     desk: Arc<Mutex<stacks::Desk>>,
 }
 
@@ -177,6 +195,7 @@ pub fn router(pooler: Arc<dyn Pooler>, hosts: Hosts) -> Router {
         door: Arc::new(login::Door::new()),
         makers: Makers::default(),
         past: Makers::of(1),
+        disk: Makers::of(1),
         desk: Arc::default(),
     };
     files::routes()

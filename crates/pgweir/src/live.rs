@@ -9,7 +9,7 @@ use std::hash::RandomState;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use activity::history::Span;
+use activity::history::{Glance, Span};
 use activity::{At, History};
 use auth::{Mark, Secret, Verifier, verify_plain};
 use axum::Router;
@@ -159,14 +159,24 @@ impl Pooler for Live {
     }
 
     fn report(&self, from: u64, to: u64, rights: Rights) -> Result<String, String> {
-        let history = self.watched.history().ok_or("nobody has looked yet")?;
+        let past = self.watched.past().ok_or("nobody has looked yet")?;
         let last = to.saturating_mul(1000).saturating_add(999);
         let span = Span { from: At(from.saturating_mul(1000)), to: At(last) };
-        report::of_process(Arc::clone(history), span, rights == Rights::Admin, own_name())
+        report::of_process(past.clone(), span, rights == Rights::Admin, own_name())
     }
 
     fn history(&self) -> Option<Arc<Mutex<History>>> {
         self.watched.history_for_page().cloned()
+    }
+
+    fn glances(&self, span: Span, each: &mut dyn FnMut(Glance)) {
+        if let Some(past) = self.watched.past() {
+            past.glances(span, each);
+        }
+    }
+
+    fn recall(&self, span: Span) -> Option<History> {
+        self.watched.past()?.seconds(span)
     }
 
     fn rights(&self, user: &str, mark: u64, from: Option<IpAddr>) -> Option<Rights> {

@@ -100,7 +100,7 @@ fn backend_of(client: i32, history: &History) -> Option<Backend> {
 }
 
 /// Whether an address is one of this machine's: a socket among its files, or one of its interfaces.
-fn is_own_address(address: &str) -> bool {
+pub(crate) fn is_own_address(address: &str) -> bool {
     if address.starts_with(['/', '@']) {
         return true;
     }

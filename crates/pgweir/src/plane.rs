@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, UNIX_EPOCH};
 
 use activity::History;
+use control::past::Recall;
 use control::{
     Asker, DoorFacts, EngineFacts, Exemplar, Exemplars, KnownName, KnownNames, KnownZone, Plane, Sight, WorkerFacts,
 };
@@ -185,7 +186,11 @@ impl Plane for EnginePlane {
     }
 
     fn history(&mut self) -> Option<Arc<Mutex<History>>> {
-        Some(self.observer.history())
+        Some(Arc::clone(&self.observer.past().history))
+    }
+
+    fn recall(&mut self, number: u64, wanted: Recall) -> bool {
+        self.observer.recall(number, wanted)
     }
 
     fn observe(&mut self, sight: Sight) -> bool {

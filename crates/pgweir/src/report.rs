@@ -3,23 +3,23 @@
 //!
 //! ```text
 //!   console ─ SHOW HISTORY, a minute at a time ─┬─► ::report ─► HTML
-//!   --file ── observer::file ─► History ────────┤─► CSV, JSON: as the console has them
-//!   the live page ─► History of this process ───┘
+//!   --file ── archive, a minute at a time ──────┤─► CSV, JSON: as the console has them
+//!   the live page ─► archive, and History ──────┘
 //! ```
 //!
-//! Promises: a console, or this process, is held up by no more than a minute of its history at a time; nothing is written if nothing is known of that time,
-//! and the message says what is known.
+//! Promises: a console, or this process, is held up by no more than a minute of its history at a time, and no more is held in memory; nothing is written
+//! if nothing is known of that time, and the message says what is known.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use ::report::{Heading, Sums};
-use activity::history::{Options, SECONDS_MAX, Span};
+use activity::history::Span;
 use activity::{At, History};
+use archive::Reading;
 use ask::Monitor;
 use control::admin::history_table;
 use control::admin::shown::Clock;
@@ -30,13 +30,14 @@ use jiff::{SignedDuration, Timestamp, Zoned};
 use crate::cli::{Report, ReportFormat};
 use crate::complain;
 use crate::doctor::console_of;
-use crate::observer::file::read_back;
+use crate::observer::past::Past;
 
 /// If only the end is said, or nothing.
 const LENGTH_MS: u64 = 300_000;
 
-/// What is asked for at a time.
+/// What a console is asked for at a time, and how far back.
 const PART_MS: u64 = 60_000;
+const CONSOLE_MS_MAX: u64 = 7 * 86_400_000;
 
 /// How the console sees us.
 const NAME: &str = "pgweir report";
@@ -59,8 +60,8 @@ fn made(wanted: &Report) -> Result<(), String> {
     let span = span(wanted, &now)?;
     let shown = |at: At| zoned(at, &now).strftime(TIME).to_string();
     let (from, to) = (shown(span.from), shown(span.to));
-    let (source, span) = Origin::open(wanted, span, &now)?;
-    let mut parts = Parts { source, left: Some(span), now: &now };
+    let (source, left) = Origin::open(wanted, span, &now)?;
+    let mut parts = Parts { source, left: (left.from <= left.to).then_some(left), now: &now };
     let text = match wanted.format {
         ReportFormat::Html => html(&mut parts, &from, &to)?,
         ReportFormat::Csv => csv(&mut parts)?,
@@ -76,17 +77,13 @@ fn made(wanted: &Report) -> Result<(), String> {
 ///
 /// # Errors
 /// Nothing is known of that time, and what is.
-pub(crate) fn of_process(
-    history: Arc<Mutex<History>>,
-    span: Span,
-    is_open: bool,
-    source: String,
-) -> Result<String, String> {
+pub(crate) fn of_process(past: Past, span: Span, is_open: bool, source: String) -> Result<String, String> {
     let now = Zoned::now();
     let shown = |at: At| zoned(at, &now).strftime(TIME).to_string();
     let (from, to) = (shown(span.from), shown(span.to));
-    let source = Origin::Process { history, is_open, name: source };
-    let mut parts = Parts { source, left: Some(span), now: &now };
+    let (reading, left) = past.reading(span);
+    let source = Origin::Process { past, reading: reading.map(Box::new), is_open, name: source };
+    let mut parts = Parts { source, left, now: &now };
     html(&mut parts, &from, &to)?.ok_or_else(|| nothing(&from, &to, &parts.source.known(&now)))
 }
 
@@ -201,19 +198,20 @@ fn zoned(at: At, now: &Zoned) -> Zoned {
 enum Origin {
     Console(Box<Monitor>, String),
     File {
-        history: Box<History>,
+        reading: Box<Reading>,
         path: PathBuf,
     },
-    /// `is_open`: with statements, tags and blockers.
+    /// What memory does not have is read from its files first. `is_open`: with statements, tags and blockers.
     Process {
-        history: Arc<Mutex<History>>,
+        past: Past,
+        reading: Option<Box<Reading>>,
         is_open: bool,
         name: String,
     },
 }
 
 impl Origin {
-    /// With the part of the span that can be there.
+    /// With the part of the span that is asked for a minute at a time.
     fn open(wanted: &Report, span: Span, now: &Zoned) -> Result<(Origin, Span), String> {
         match (&wanted.url, &wanted.file) {
             (Some(url), None) => {
@@ -221,14 +219,12 @@ impl Origin {
                 let name = format!("{}:{}", target.host, target.port);
                 let monitor =
                     Monitor::connect(&target, NAME, PATIENCE).map_err(|why| format!("the console at {name}: {why}"))?;
-                // Clocks differ.
-                let hour = At(at(now).0.saturating_sub(2 * SECONDS_MAX as u64 * 1000));
-                Ok((Origin::Console(Box::new(monitor), name), Span { from: span.from.max(hour), ..span }))
+                let week = At(at(now).0.saturating_sub(CONSOLE_MS_MAX));
+                Ok((Origin::Console(Box::new(monitor), name), Span { from: span.from.max(week), ..span }))
             }
             (None, Some(path)) => {
-                let history = of_file(path, span);
-                let span = ends(&history).map_or(span, |(from, to)| Span { from, to });
-                Ok((Origin::File { history: Box::new(history), path: path.clone() }, span))
+                let reading = Box::new(Reading::of(path, span));
+                Ok((Origin::File { reading, path: path.clone() }, span))
             }
             _ => Err("the URL of a console, or --file, is needed: one of both".to_owned()),
         }
@@ -250,13 +246,13 @@ impl Origin {
         };
         match self {
             Origin::Console(monitor, _) => known_to_console(&monitor.rows("SHOW PGWEIR").unwrap_or_default()),
-            Origin::File { path, .. } => {
-                let all = of_file(path, Span { from: At(0), to: At(u64::MAX) });
-                reaches("the file", of(ends(&all)))
-            }
-            Origin::Process { history, .. } => {
-                let history = history.lock().expect("nothing panics while it holds this lock");
-                reaches("the history", of(ends(&history)))
+            Origin::File { path, .. } => reaches("the file", of(ends_on_disk(path))),
+            Origin::Process { past, .. } => {
+                let in_memory = ends(&past.history.lock().expect("nothing panics while it holds this lock"));
+                let on_disk = past.path().and_then(|path| ends_on_disk(&path));
+                let from = on_disk.or(in_memory).map(|(from, _)| from);
+                let to = in_memory.or(on_disk).map(|(_, to)| to);
+                reaches("the history", of(from.zip(to)))
             }
         }
     }
@@ -279,20 +275,20 @@ fn reaches(what: &str, ends: Option<(String, String)>) -> String {
     }
 }
 
-fn of_file(path: &Path, span: Span) -> History {
-    let options = Options { memory_max: usize::MAX, seconds_max: usize::MAX, ..Options::default() };
-    let mut history = History::new(options);
-    let back = read_back(path, &mut history, span);
-    for complaint in &back.complaints {
-        eprintln!("pgweir report: {complaint}");
-    }
-    history
-}
-
 /// The first and the last second.
 fn ends(history: &History) -> Option<(At, At)> {
     let mut seconds = history.seconds();
     Some((seconds.next()?.at, history.seconds().next_back()?.at))
+}
+
+/// The same of files. All of them are read.
+fn ends_on_disk(path: &Path) -> Option<(At, At)> {
+    let mut reading = Reading::of(path, Span { from: At(0), to: At(u64::MAX) });
+    let mut ends = None;
+    while let Some((at, _)) = reading.next_second() {
+        ends = Some((ends.map_or(at, |(from, _)| from), at));
+    }
+    ends
 }
 
 /// What is left of the span.
@@ -305,20 +301,28 @@ struct Parts<'n> {
 impl Parts<'_> {
     /// The lines of the next minute.
     fn next(&mut self, format: TableFormat) -> Result<Option<Vec<String>>, String> {
-        let Some(left) = self.left else { return Ok(None) };
-        let to = At((left.from.0 - left.from.0 % 1000).saturating_add(PART_MS - 1)).min(left.to);
-        self.left = (to < left.to).then_some(Span { from: At(to.0 + 1), ..left });
-        let part = Span { from: left.from, to };
-        let lines = |history: &History, is_open: bool| {
-            let table = history_table(history, part, self.now, is_open).in_format(format);
+        let now = self.now;
+        let lines = |history: &History, span: Span, is_open: bool| -> Vec<String> {
+            let table = history_table(history, span, now, is_open).in_format(format);
             table.rows().map(|row| row[0].unwrap_or_default().to_owned()).collect()
         };
         match &mut self.source {
-            Origin::File { history, .. } => Ok(Some(lines(history, true))),
-            Origin::Process { history, is_open, .. } => {
-                Ok(Some(lines(&history.lock().expect("nothing panics while it holds this lock"), *is_open)))
+            Origin::File { reading, .. } => Ok(part_of(reading).map(|part| lines(&part, EVER, true))),
+            Origin::Process { past, reading, is_open, .. } => {
+                if let Some(part) = reading.as_mut().and_then(|reading| part_of(reading)) {
+                    return Ok(Some(lines(&part, EVER, *is_open)));
+                }
+                *reading = None;
+                let Some(part) = self.left.take() else { return Ok(None) };
+                let (part, left) = minute(part);
+                self.left = left;
+                let history = past.history.lock().expect("nothing panics while it holds this lock");
+                Ok(Some(lines(&history, part, *is_open)))
             }
             Origin::Console(monitor, name) => {
+                let Some(part) = self.left.take() else { return Ok(None) };
+                let (part, left) = minute(part);
+                self.left = left;
                 let word = if format == TableFormat::Csv { "CSV" } else { "JSON" };
                 let sql =
                     format!("SHOW HISTORY FROM '{}' TO '{}' FORMAT {word}", timestamp(part.from), timestamp(part.to));
@@ -327,6 +331,24 @@ impl Parts<'_> {
             }
         }
     }
+}
+
+/// All that a part of the files has.
+const EVER: Span = Span { from: At(0), to: At(u64::MAX) };
+
+/// The next minute of files.
+fn part_of(reading: &mut Reading) -> Option<History> {
+    let part = reading.next_part();
+    for complaint in reading.complaints.drain(..) {
+        eprintln!("pgweir report: {complaint}");
+    }
+    part
+}
+
+/// The first minute of a span, and the rest.
+fn minute(span: Span) -> (Span, Option<Span>) {
+    let to = At((span.from.0 - span.from.0 % 1000).saturating_add(PART_MS - 1)).min(span.to);
+    (Span { from: span.from, to }, (to < span.to).then_some(Span { from: At(to.0 + 1), ..span }))
 }
 
 #[cfg(test)]
@@ -372,7 +394,8 @@ mod tests {
         let unseen = format!("{reaches}; not all is known of db2:5432: connection refused");
         assert_eq!(known_to_console(&[from, to, not_seen]), unseen);
         assert_eq!(known_to_console(&[row("version", Some("1"))]), "the history has no second");
-        let none = of_process(Arc::default(), Span { from: At(0), to: At(1000) }, true, "db1".to_owned());
+        let none =
+            of_process(Past::new(History::default()), Span { from: At(0), to: At(1000) }, true, "db1".to_owned());
         assert!(none.is_err_and(|why| why.ends_with(": the history has no second")));
     }
 

@@ -265,7 +265,7 @@ fn serve_until_end(up: Up, read: Read, flags: &Flags, begun: Begun) -> Result<En
     }
     let meeting = upgrade::await_successor(&config, &handle, sender.clone());
     announce(&handle);
-    watched.know(handle.clone(), observer.history(), observer.is_looked_at());
+    watched.know(handle.clone(), observer.past().clone(), observer.is_looked_at());
     let plane = EnginePlane::new(handle.clone(), supervisor.clone(), place, observer);
     let mut steward = Steward::new(plane, load, loaded);
     watched.begin(sender, steward.readiness());

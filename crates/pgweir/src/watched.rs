@@ -11,6 +11,8 @@ use control::table::Table;
 use control::{ClientOrder, ControlEvent};
 use engine::Handle;
 
+use crate::observer::past::Past;
+
 /// How long the control plane may take.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(4);
 
@@ -91,7 +93,7 @@ pub(crate) struct NotInTime;
 pub(crate) struct Watched {
     plane: OnceLock<(Sender<ControlEvent>, Arc<AtomicBool>)>,
     handle: OnceLock<Handle>,
-    history: OnceLock<Arc<Mutex<History>>>,
+    past: OnceLock<Past>,
     /// Tells the observer that somebody looks at the page.
     is_looked_at: OnceLock<Arc<AtomicBool>>,
     text: Page<Arc<str>>,
@@ -105,9 +107,9 @@ impl Watched {
     }
 
     /// There is an engine now, and what was seen of it.
-    pub(crate) fn know(&self, handle: Handle, history: Arc<Mutex<History>>, is_looked_at: Arc<AtomicBool>) {
+    pub(crate) fn know(&self, handle: Handle, past: Past, is_looked_at: Arc<AtomicBool>) {
         // Second ones would be the same.
-        let _ = (self.handle.set(handle), self.history.set(history), self.is_looked_at.set(is_looked_at));
+        let _ = (self.handle.set(handle), self.past.set(past), self.is_looked_at.set(is_looked_at));
     }
 
     /// The history, for somebody who looks at the page: the observer asks PostgreSQL meanwhile.
@@ -117,7 +119,12 @@ impl Watched {
     }
 
     pub(crate) fn history(&self) -> Option<&Arc<Mutex<History>>> {
-        self.history.get()
+        self.past.get().map(|past| &past.history)
+    }
+
+    /// What was seen, on disk too.
+    pub(crate) fn past(&self) -> Option<&Past> {
+        self.past.get()
     }
 
     pub(crate) fn handle(&self) -> Option<&Handle> {

@@ -27,6 +27,7 @@ mod stack;
 mod svg;
 mod tool;
 mod tree;
+mod usage;
 
 pub use available::{Available, available, permitted};
 pub use folded::{Folded, Frame, Kind};
@@ -35,3 +36,4 @@ pub use processes::{age, backends, children, is_backend, name, parent};
 pub use sampling::{How, Sampled, Subject, What, sample};
 pub use svg::svg;
 pub use tool::Tool;
+pub use usage::{Claimed, Used, used};

@@ -24,9 +24,9 @@ const BACKGROUND: [&str; 15] = [
     "slotsync worker",
 ];
 /// A backend's own clock and the kernel's count from different moments. In seconds.
-const CLOCKS_DIFFER: f64 = 3.0;
+pub(crate) const CLOCKS_DIFFER: f64 = 3.0;
 /// Ticks of `/proc/PID/stat` in a second: the same on all machines that Linux runs on today.
-const TICKS: u64 = 100;
+pub(crate) const TICKS: u64 = 100;
 
 /// The process that started another.
 #[must_use]
@@ -43,10 +43,14 @@ pub fn name(pid: u32) -> Option<String> {
 /// How long a process has been running.
 #[must_use]
 pub fn age(pid: u32) -> Option<Duration> {
-    let uptime = fs::read_to_string("/proc/uptime").ok()?;
-    let uptime: f64 = uptime.split(' ').next()?.parse().ok()?;
     let started = Duration::from_millis(stat(pid)?.2 * (1000 / TICKS));
-    Duration::try_from_secs_f64(uptime).ok()?.checked_sub(started)
+    uptime()?.checked_sub(started)
+}
+
+/// How long the machine has.
+pub(crate) fn uptime() -> Option<Duration> {
+    let uptime = fs::read_to_string("/proc/uptime").ok()?;
+    Duration::try_from_secs_f64(uptime.split(' ').next()?.parse().ok()?).ok()
 }
 
 /// The processes that one has started, and that still run.

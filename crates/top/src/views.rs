@@ -306,6 +306,8 @@ const ACTIVITY: Shape = Shape {
         "wait_event",
         "query_age",
         "waiting",
+        "memory",
+        "cpu",
         "application_name",
         "database",
         "user",

@@ -137,6 +137,16 @@ pub(crate) fn micros(micros: f64) -> String {
     }
 }
 
+/// Bytes as `812 kB`, `12.3 MB`, `1.5 GB`.
+#[must_use]
+pub(crate) fn memory(bytes: f64) -> String {
+    match bytes / 1024.0 {
+        kb if kb < 1024.0 => format!("{kb:.0} kB"),
+        kb if kb < 1024.0 * 1024.0 => format!("{:.1} MB", kb / 1024.0),
+        kb => format!("{:.1} GB", kb / 1024.0 / 1024.0),
+    }
+}
+
 /// `740`, `12.3 k`, `4.5 M`.
 #[must_use]
 pub(crate) fn amount(number: f64) -> String {
@@ -230,6 +240,8 @@ mod tests {
 
     #[test]
     fn numbers_are_short() {
+        let memory = [(831_488.0, "812 kB"), (12_897_485.0, "12.3 MB"), (1_610_612_736.0, "1.5 GB")];
+        memory.into_iter().for_each(|(bytes, expected)| assert_eq!(super::memory(bytes), expected));
         assert_eq!(
             [0.42, 7.34, 93.4, 721.0, 12_000.0].map(seconds),
             ["0.42 s", "7.3 s", "93 s", "12 min", "3 h 20 min"]

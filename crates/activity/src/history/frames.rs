@@ -1,46 +1,69 @@
-//! Seconds in a file, one behind the other.
+//! Frames in a file, one behind the other.
 //!
 //! ```text
-//!   HEADER │ mark  length  checksum  at │ bytes of a second │ mark …
-//!            4     4       4         8    length                      little-endian
+//!   HEADER │ mark  length  checksum  after  at │ bytes of a second │ mark …
+//!            4     4       4         4      8    length                      little-endian
 //! ```
 //!
-//! Promises: what was torn or changed is passed over, up to the next mark whose checksum is right; bytes that nobody has written cost no more than
-//! their number, since only so many wrong marks are looked at.
+//! `after` is the checksum of the frame that has to be read before this one: the bytes are packed with what came before them ([`super::packed`]).
+//! 0: with nothing, a block begins.
+//!
+//! Promises: what was torn or changed is passed over, up to the next mark whose checksum is right; bytes that are no frames cost no more than
+//! their number, since only a bounded number of wrong marks is looked at.
 
 use super::At;
 
 /// What a file begins with; a change of what is stored changes the number.
-pub const HEADER: &[u8] = b"pgweir history 1\n";
+pub const HEADER: &[u8] = b"pgweir history 2\n";
 
 /// A second has some ten thousand bytes.
 pub const SECOND_LEN_MAX: usize = 4 << 20;
 
 const MARK: [u8; 4] = [0xf5, b'p', b'w', 0x0a];
-const FRAME_LEN: usize = 20;
+const FRAME_LEN: usize = 24;
+
+/// The checksum of a frame, as its name. Never 0.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct Sum(u32);
 
 /// What the next bytes of a file are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Frame<'b> {
-    /// A second, and how many bytes it has with its frame.
-    Whole { at: At, bytes: &'b [u8], len: usize },
-    /// It cannot be told without more bytes.
+    /// A whole one. `len`: with its head.
+    Whole { packed: Packed<'b>, len: usize },
+    /// More bytes are needed to tell.
     Short,
-    /// So many bytes are none.
+    /// This number of bytes is none.
     Damaged { len: usize },
 }
 
-/// A second with its frame.
+/// What a frame holds.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct Packed<'b> {
+    pub at: At,
+    /// The frame to be read before it; `None`: it begins a block.
+    pub after: Option<Sum>,
+    pub sum: Sum,
+    pub bytes: &'b [u8],
+}
+
+/// A frame, and its name.
+///
+/// # Panics
+/// If there are 4 GB of bytes.
 #[must_use]
-pub fn framed(at: At, bytes: &[u8]) -> Vec<u8> {
+pub fn framed(at: At, after: Option<Sum>, bytes: &[u8]) -> (Vec<u8>, Sum) {
     let len = u32::try_from(bytes.len()).expect("a second has less than 4 GB");
+    let after = after.map_or(0, |sum| sum.0);
+    let sum = checksum(&[&after.to_le_bytes(), &at.0.to_le_bytes(), bytes]);
     let mut out = Vec::with_capacity(FRAME_LEN + bytes.len());
     out.extend_from_slice(&MARK);
     out.extend_from_slice(&len.to_le_bytes());
-    out.extend_from_slice(&checksum(&[&at.0.to_le_bytes(), bytes]).to_le_bytes());
+    out.extend_from_slice(&sum.0.to_le_bytes());
+    out.extend_from_slice(&after.to_le_bytes());
     out.extend_from_slice(&at.0.to_le_bytes());
     out.extend_from_slice(bytes);
-    out
+    (out, sum)
 }
 
 /// What these bytes begin with.
@@ -51,7 +74,7 @@ pub fn frame(bytes: &[u8]) -> Frame<'_> {
     }
     let Some((head, rest)) = bytes.split_at_checked(FRAME_LEN) else { return Frame::Short };
     let number = |at: usize| u32::from_le_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
-    let (len, sum) = (number(4) as usize, number(8));
+    let (len, sum, after) = (number(4) as usize, Sum(number(8)), number(12));
     if len > SECOND_LEN_MAX {
         return Frame::Damaged { len: until_mark(bytes, 1) };
     }
@@ -59,8 +82,25 @@ pub fn frame(bytes: &[u8]) -> Frame<'_> {
     if checksum(&[&head[12..], bytes_of]) != sum {
         return Frame::Damaged { len: until_mark(bytes, 1) };
     }
-    let at = At(u64::from(number(12)) | (u64::from(number(16)) << 32));
-    Frame::Whole { at, bytes: bytes_of, len: FRAME_LEN + len }
+    let at = At(u64::from(number(16)) | (u64::from(number(20)) << 32));
+    let after = (after != 0).then_some(Sum(after));
+    Frame::Whole { packed: Packed { at, after, sum, bytes: bytes_of }, len: FRAME_LEN + len }
+}
+
+/// When the frame at the beginning was made, and how many bytes it has, if another one begins behind it: enough for who passes it over. Its checksum is
+/// not looked at.
+#[must_use]
+pub fn passable(bytes: &[u8]) -> Option<(At, usize)> {
+    let at = begun_at(bytes)?;
+    let len = FRAME_LEN + u32::from_le_bytes(bytes[4..8].try_into().ok()?) as usize;
+    (len <= FRAME_LEN + SECOND_LEN_MAX && bytes.get(len..)?.starts_with(&MARK)).then_some((at, len))
+}
+
+/// When the first frame of a file was made: of its bytes behind the header, which may be cut anywhere behind the head.
+#[must_use]
+pub fn begun_at(bytes: &[u8]) -> Option<At> {
+    let head = bytes.get(..FRAME_LEN).filter(|head| head.starts_with(&MARK))?;
+    Some(At(u64::from_le_bytes(head[16..].try_into().ok()?)))
 }
 
 /// Where to go on if there are no more bytes behind these, which are [`Frame::Short`].
@@ -75,10 +115,16 @@ fn until_mark(bytes: &[u8], from: usize) -> usize {
     (from..bytes.len()).find(begins).unwrap_or(bytes.len())
 }
 
+/// 0 would say that there is none.
+fn checksum(parts: &[&[u8]]) -> Sum {
+    Sum(crc(parts).max(1))
+}
+
 /// CRC-32 as of IEEE 802.3.
-fn checksum(parts: &[&[u8]]) -> u32 {
-    let bytes = parts.iter().copied().flatten();
-    !bytes.fold(!0, |sum, byte| (sum >> 8) ^ TABLE[usize::from(sum as u8 ^ byte)])
+fn crc(parts: &[&[u8]]) -> u32 {
+    !parts
+        .iter()
+        .fold(!0, |sum, part| part.iter().fold(sum, |sum, byte| (sum >> 8) ^ TABLE[usize::from(sum as u8 ^ byte)]))
 }
 
 const TABLE: [u32; 256] = table();
@@ -102,13 +148,17 @@ const fn table() -> [u32; 256] {
 mod tests {
     use super::*;
 
+    fn one(at: u64, bytes: &[u8]) -> Vec<u8> {
+        framed(At(at), None, bytes).0
+    }
+
     /// All whole frames of a file, read in one piece.
     fn all(mut bytes: &[u8]) -> Vec<(u64, Vec<u8>)> {
         let mut found = Vec::new();
         while !bytes.is_empty() {
             let len = match frame(bytes) {
-                Frame::Whole { at, bytes, len } => {
-                    found.push((at.0, bytes.to_vec()));
+                Frame::Whole { packed, len } => {
+                    found.push((packed.at.0, packed.bytes.to_vec()));
                     len
                 }
                 Frame::Damaged { len } => len,
@@ -122,24 +172,41 @@ mod tests {
 
     #[test]
     fn the_checksum_is_the_one_of_the_standard() {
-        assert_eq!(checksum(&[b"1234", b"56789"]), 0xcbf4_3926);
+        assert_eq!(crc(&[b"1234", b"56789"]), 0xcbf4_3926);
     }
 
     #[test]
     fn what_was_written_is_read() {
-        let file: Vec<u8> =
-            (0..20_u64).flat_map(|at| framed(At(at * 1_000_000_007), &vec![7; at as usize * 31])).collect();
+        let file: Vec<u8> = (0..20_u64).flat_map(|at| one(at * 1_000_000_007, &vec![7; at as usize * 31])).collect();
         let expected: Vec<_> = (0..20_u64).map(|at| (at * 1_000_000_007, vec![7; at as usize * 31])).collect();
         assert_eq!(all(&file), expected);
         // A part of it is either too short or whole.
         for end in 0..file.len() {
             assert!(expected.starts_with(&all(&file[..end])), "{end}");
         }
+        assert_eq!(begun_at(&file), Some(At(0)));
+        assert_eq!(begun_at(&one(77_000, b"a second")), Some(At(77_000)));
+        assert_eq!((begun_at(b""), begun_at(&[0; 100])), (None, None));
+        let two = [one(5_000, b"a second"), one(6_000, b"another")];
+        assert_eq!(passable(&two.concat()), Some((At(5_000), two[0].len())));
+        assert_eq!((passable(&two[0]), passable(b"no frame")), (None, None), "what is behind it has to be seen");
+    }
+
+    #[test]
+    fn a_frame_names_the_one_before_it() {
+        let (first, sum) = framed(At(1), None, b"one");
+        let (second, _) = framed(At(2), Some(sum), b"two");
+        let named = |bytes: &[u8]| match frame(bytes) {
+            Frame::Whole { packed, .. } => (packed.after, packed.sum),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(named(&first), (None, sum));
+        assert_eq!(named(&second).0, Some(sum));
     }
 
     #[test]
     fn a_second_that_was_torn_or_changed_is_passed_over_and_the_next_is_found() {
-        let seconds: Vec<Vec<u8>> = (0..3).map(|at| framed(At(at), b"the bytes of a second")).collect();
+        let seconds: Vec<Vec<u8>> = (0..3).map(|at| one(at, b"the bytes of a second")).collect();
         let whole = seconds.concat();
         for at in 0..seconds[0].len() {
             let torn = [&seconds[0][..at], &seconds[1], &seconds[2]].concat();
@@ -156,9 +223,9 @@ mod tests {
     }
 
     #[test]
-    fn bytes_of_nobody_are_no_second() {
+    fn other_bytes_are_no_second() {
         assert_eq!(frame(b""), Frame::Short);
         assert_eq!(frame(b"no second at all"), Frame::Damaged { len: 16 });
-        assert_eq!(frame(&[MARK, [0xff; 4], [0; 4], [0; 4], [0; 4]].concat()), Frame::Damaged { len: 20 });
+        assert_eq!(frame(&[MARK, [0xff; 4], [0; 4], [0; 4], [0; 4], [0; 4]].concat()), Frame::Damaged { len: 24 });
     }
 }

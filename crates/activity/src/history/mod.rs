@@ -16,8 +16,10 @@
 //! [`Options::literals`] asks for them.
 
 pub mod frames;
+mod glance;
 mod keys;
 mod locks;
+pub mod packed;
 mod second;
 mod spans;
 mod stored;
@@ -32,6 +34,7 @@ use crate::tags::Tags;
 use crate::tally::wait_class;
 use crate::verdict::{Verdict, verdicts};
 
+pub use glance::Glance;
 use keys::Keys;
 pub use keys::{Key, KeyId, OWN_CLASS, Who};
 pub use locks::{LockLine, LockMember, LockSeen, LockText};
@@ -75,6 +78,16 @@ pub struct History {
     /// Bytes of the seconds.
     weight: usize,
     counted: SinceStart,
+    /// For whoever shows it.
+    pub on_disk: OnDisk,
+}
+
+/// Seconds that were written to disk since its files were opened.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub struct OnDisk {
+    pub seconds: u64,
+    /// The disk was behind, or nothing could be written.
+    pub lost: u64,
 }
 
 /// What was seen since the start, each second once: it never falls.
@@ -195,6 +208,17 @@ impl History {
     pub fn second(&self, at: At) -> Option<&Second> {
         let end = self.seconds.partition_point(|second| second.at.second() <= at.second());
         self.seconds.get(end.checked_sub(1)?)
+    }
+
+    /// What [`Glance::of`] would see of it on disk.
+    #[must_use]
+    pub fn glance(&self, second: &Second) -> Glance {
+        let mut classes: BTreeMap<String, u32> = BTreeMap::new();
+        for sample in &second.samples {
+            let known = classes.entry(self.key(sample.key).class.to_string()).or_default();
+            *known = known.saturating_add(sample.count);
+        }
+        Glance { at: second.at, hosts_missing: second.hosts_missing, classes, pools: second.pools.to_vec() }
     }
 
     /// # Panics

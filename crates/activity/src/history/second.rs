@@ -116,8 +116,7 @@ pub struct PoolSecond {
     pub received: u64,
     pub sent: u64,
     pub wait_us: u64,
-    /// Microseconds that the clients that waited then had waited, summed. The last field: a file of an earlier build has none.
-    #[serde(default)]
+    /// Microseconds that the clients that waited then had waited, summed.
     pub waiting_us: u64,
 }
 

@@ -44,6 +44,28 @@ pub struct WaitSum {
     pub seconds: u32,
 }
 
+impl WaitSum {
+    /// Of two times that share no second; most first.
+    #[must_use]
+    pub fn merged(one: Vec<WaitSum>, other: Vec<WaitSum>) -> Vec<WaitSum> {
+        let mut by_name: BTreeMap<String, WaitSum> = BTreeMap::new();
+        for sum in one.into_iter().chain(other) {
+            match by_name.get_mut(&sum.name) {
+                Some(known) => {
+                    known.samples += sum.samples;
+                    known.most = known.most.max(sum.most);
+                    known.seconds += sum.seconds;
+                }
+                None => _ = by_name.insert(sum.name.clone(), sum),
+            }
+        }
+        let mut sums: Vec<WaitSum> = by_name.into_values().collect();
+        // By name already.
+        sums.sort_by_key(|sum| std::cmp::Reverse(sum.samples));
+        sums
+    }
+}
+
 impl History {
     /// The seconds of a span.
     pub fn within(&self, span: Span) -> impl DoubleEndedIterator<Item = &Second> {

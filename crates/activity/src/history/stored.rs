@@ -36,11 +36,8 @@ struct Stored {
     /// The session, and the key's place.
     busy: Vec<(Serial, u32)>,
     pools: Vec<(PoolKey, PoolSecond)>,
-    /// The last fields: a second that an earlier build has written ends before them.
-    #[serde(default)]
     whys: Vec<WhySecond>,
     /// The key's place, and the line.
-    #[serde(default)]
     locks: Vec<(u32, LockSeen)>,
 }
 
@@ -70,11 +67,12 @@ struct StoredRow {
     application_name: Box<str>,
     pid: Option<i32>,
     tags: Vec<(Box<str>, Box<str>)>,
-    waiting: Option<Duration>,
-    queued: Duration,
-    transaction: Option<Duration>,
-    idle: Option<Duration>,
-    query: Option<Duration>,
+    /// In milliseconds, as the next four: what is below is chance, and cannot be packed.
+    waiting: Option<u64>,
+    queued: u64,
+    transaction: Option<u64>,
+    idle: Option<u64>,
+    query: Option<u64>,
     blocker: Option<i32>,
     root: Option<i32>,
     behind: u32,
@@ -213,7 +211,15 @@ impl SecondReader<'_> {
             return Err("there is no such key".to_owned());
         }
         let pools = stored.pools.iter().map(|(key, pool)| (self.pool_key(key), *pool)).collect();
-        let mut take = |place: u32| self.history.keys.take(keys[place as usize].clone());
+        // Looked up once; most are used again.
+        let mut ids: Vec<Option<KeyId>> = vec![None; keys.len()];
+        let mut take = |place: u32| match ids[place as usize] {
+            Some(id) => {
+                self.history.keys.take_again(id);
+                id
+            }
+            None => *ids[place as usize].insert(self.history.keys.take(keys[place as usize].clone())),
+        };
         Ok(Second {
             at: At(stored.at),
             samples: stored.samples.iter().map(|(key, count)| Sample { key: take(*key), count: *count }).collect(),
@@ -258,11 +264,11 @@ fn stored_row(exact: &Exact, key: u32) -> StoredRow {
         application_name: exact.application_name.clone(),
         pid: exact.pid,
         tags: exact.tags.iter().map(|(key, value)| (key.into(), value.into())).collect(),
-        waiting: exact.waiting,
-        queued: exact.queued,
-        transaction: exact.transaction,
-        idle: exact.idle,
-        query: exact.query,
+        waiting: exact.waiting.map(ms),
+        queued: ms(exact.queued),
+        transaction: exact.transaction.map(ms),
+        idle: exact.idle.map(ms),
+        query: exact.query.map(ms),
         blocker: exact.blocker,
         root: exact.root,
         behind: exact.behind,
@@ -276,15 +282,19 @@ fn exact(row: &StoredRow, key: KeyId) -> Exact {
         application_name: row.application_name.clone(),
         pid: row.pid,
         tags: Tags::of_pairs(row.tags.iter().map(|(key, value)| (&**key, &**value))),
-        waiting: row.waiting,
-        queued: row.queued,
-        transaction: row.transaction,
-        idle: row.idle,
-        query: row.query,
+        waiting: row.waiting.map(Duration::from_millis),
+        queued: Duration::from_millis(row.queued),
+        transaction: row.transaction.map(Duration::from_millis),
+        idle: row.idle.map(Duration::from_millis),
+        query: row.query.map(Duration::from_millis),
         blocker: row.blocker,
         root: row.root,
         behind: row.behind,
     }
+}
+
+fn ms(age: Duration) -> u64 {
+    u64::try_from(age.as_millis()).unwrap_or(u64::MAX)
 }
 
 fn place(place: usize) -> u32 {

@@ -248,6 +248,13 @@ fn a_second_that_was_stored_is_the_same_afterwards() {
     assert_eq!(restored.restore(&bytes, whole()), Ok(true));
     assert_eq!(all_of(&restored), all_of(&history));
     assert_eq!(restored.restore(&bytes, whole()), Ok(false), "it is there already");
+    let glance = Glance::of(&bytes).expect("a second");
+    let (names, counts) = history.series(Span { from: at, to: at }, &Dimension::Class);
+    let classes = names.into_iter().zip(counts[0].1.iter().copied()).filter(|(_, count)| *count > 0);
+    assert_eq!(glance.classes, classes.collect());
+    let second = history.second(at).expect("it has one");
+    assert_eq!(glance, history.glance(second));
+    assert_eq!((glance.at, glance.hosts_missing, &glance.pools[..]), (at, second.hosts_missing, &*second.pools));
     let tomorrow = Span { from: At(86_400_000), to: At(u64::MAX) };
     assert_eq!(History::default().restore(&bytes, tomorrow), Ok(false));
     println!("a second of 40 rows: {} bytes", bytes.len());

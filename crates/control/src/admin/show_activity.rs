@@ -30,6 +30,10 @@ const COLUMNS: &[Column] = &[
     numeric("transaction_age"),
     numeric("state_age"),
     numeric("backend_age"),
+    // Of its process, where PostgreSQL runs on this machine: bytes of its own memory, percent of a processor, and seconds since it began.
+    int8("memory"),
+    numeric("cpu"),
+    numeric("cpu_time"),
     numeric("xmin_age"),
     int8("query_id"),
     // The id of SHOW CLIENTS.
@@ -58,6 +62,7 @@ pub(super) fn table(input: &ShowInput<'_>) -> Table {
 fn values(input: &ShowInput<'_>, moment: &Moment, row: &Row) -> Vec<Value> {
     let (session, backend) = (row.session.as_ref(), row.backend.as_ref());
     let ages = backend.map(|backend| backend.ages).unwrap_or_default();
+    let usage = backend.and_then(|backend| backend.usage);
     let times = session.map(|session| session.times).unwrap_or_default();
     let (database, user) = names(row);
     let wait = row.wait();
@@ -78,6 +83,9 @@ fn values(input: &ShowInput<'_>, moment: &Moment, row: &Row) -> Vec<Value> {
         seconds(ages.transaction.or(times.transaction)),
         seconds(ages.state.or(times.idle)),
         seconds(ages.backend),
+        usage.and_then(|usage| big(usage.memory)),
+        usage.and_then(|usage| usage.cpu_thousandths).and_then(|used| words(format!("{}.{}", used / 10, used % 10))),
+        seconds(usage.map(|usage| usage.cpu_time)),
         backend.and_then(|backend| backend.xmin_age).and_then(|age| big(age.into())),
         backend.and_then(|backend| backend.query_id).and_then(|id| words(id.to_string())),
         session.and_then(|session| count(session.id.serial.0)),

@@ -1,4 +1,4 @@
-//! `SHOW HISTORY`: the seconds of the history in full, over any part of the last hour. PgBouncer has none. `pgweir report` makes its page of it.
+//! `SHOW HISTORY`: the seconds of the history in full, over any part of the last hour, or of what is on disk. PgBouncer has none. `pgweir report` makes its page of it.
 //!
 //! ```text
 //!   pool     what a pool had, and had done since the start
@@ -16,9 +16,10 @@ use machine::Peer;
 use units::PoolKey;
 
 use super::show_activity::seconds;
-use super::show_waits::{span, time_of_day};
+use super::show_waits::{in_memory, span, time_of_day};
 use super::shown::During;
 use super::socket::Side;
+use crate::past::Past;
 use crate::show_input::ShowInput;
 use crate::table::{Column, Row, Table, int, int4, int8, numeric, text};
 
@@ -81,12 +82,18 @@ const WHY_LEN: usize = 3;
 
 /// The last five minutes.
 pub(super) fn table(input: &ShowInput<'_>) -> Table {
-    of(input, &During::default())
+    of(input, &During::default(), None)
 }
 
-pub(super) fn of(input: &ShowInput<'_>, during: &During) -> Table {
+pub(super) fn of(input: &ShowInput<'_>, during: &During, past: Option<&Past>) -> Table {
     let asked = Asked { now: &input.now, port: input.listen_port, is_open: input.shows_statements };
-    history(input.history, span(&input.now, during), &asked)
+    let span = span(&input.now, during);
+    let mut table = Table::new(COLUMNS);
+    if let Some(Past::Seconds(read, past)) = past {
+        add(&mut table, past, *read, &asked);
+    }
+    add(&mut table, input.history, in_memory(past, span), &asked);
+    table
 }
 
 /// Who asks.
@@ -101,6 +108,11 @@ pub(crate) struct Asked<'a> {
 
 pub(crate) fn history(history: &History, span: Span, asked: &Asked<'_>) -> Table {
     let mut table = Table::new(COLUMNS);
+    add(&mut table, history, span, asked);
+    table
+}
+
+fn add(table: &mut Table, history: &History, span: Span, asked: &Asked<'_>) {
     for second in history.within(span) {
         let time = time_of_day(asked.now, second.at);
         for (key, pool) in &second.pools {
@@ -128,7 +140,6 @@ pub(crate) fn history(history: &History, span: Span, asked: &Asked<'_>) -> Table
             });
         }
     }
-    table
 }
 
 fn begun<'r, 't>(row: &'r mut Row<'t>, time: &str, second: &Second, kind: &str) -> &'r mut Row<'t> {

@@ -1,6 +1,7 @@
 //! `SHOW PGWEIR`, which PgBouncer does not have: its version, how many lines of the log were lost, how many clients have logged in, since when the history
-//! reaches, and which servers cannot be looked at.
+//! reaches, which servers cannot be looked at, and how many seconds of the history were written to disk, and were not.
 
+use activity::history::OnDisk;
 use activity::{Host, Moment, View};
 
 use super::show_waits::time_of_day;
@@ -24,6 +25,10 @@ pub(super) fn table(input: &ShowInput<'_>) -> Table {
     table.push(vec![words("history_to"), last]);
     let not_seen: Vec<String> = input.history.latest().map(|moment| not_seen(moment)).unwrap_or_default();
     table.push(vec![words("not_seen"), (!not_seen.is_empty()).then(|| not_seen.join("; "))]);
+    // Of the history's files, since they were opened.
+    let OnDisk { seconds, lost } = input.history.on_disk;
+    table.push(vec![words("history_seconds_written"), words(seconds.to_string())]);
+    table.push(vec![words("history_seconds_lost"), words(lost.to_string())]);
     table
 }
 

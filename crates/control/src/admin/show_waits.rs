@@ -1,13 +1,14 @@
-//! `SHOW WAITS`: what was waited for over any part of the last hour, summed by what one asks for. PgBouncer has none.
+//! `SHOW WAITS`: what was waited for over any part of the last hour, or of what is on disk, summed by what one asks for. PgBouncer has none.
 //!
 //! A sample is a session, or a backend of a stranger, that did or waited for something when it was looked: once in `observe_interval`.
 //! Users in `stats_users` do not see statements, tags and blockers.
 
 use activity::At;
-use activity::history::{Dimension, Span};
+use activity::history::{Dimension, Span, WaitSum};
 use jiff::Zoned;
 
 use super::shown::During;
+use crate::past::{Past, PastWaits};
 use crate::show_input::ShowInput;
 use crate::table::{Column, Table, big, count, int, numeric, text, words};
 
@@ -32,19 +33,23 @@ const LAST_SECONDS: u64 = 300;
 
 /// By event, over the last five minutes.
 pub(super) fn table(input: &ShowInput<'_>) -> Table {
-    of(input, &Dimension::Event, &During::default())
+    of(input, &Dimension::Event, &During::default(), None)
 }
 
-pub(super) fn of(input: &ShowInput<'_>, by: &Dimension, during: &During) -> Table {
+pub(super) fn of(input: &ShowInput<'_>, by: &Dimension, during: &During, past: Option<&Past>) -> Table {
     let mut table = Table::new(COLUMNS);
     if is_private(by) && !input.shows_statements {
         return table;
     }
     let span = span(&input.now, during);
-    let looks = input.history.within(span).count();
-    let sums = input.history.waits(span, by, |_| true);
-    let all: u64 =
-        input.history.within(span).flat_map(|second| &second.samples).map(|sample| u64::from(sample.count)).sum();
+    let mut all = PastWaits::default();
+    all.add(input.history, in_memory(past, span), by);
+    if let Some(Past::Waits(_, past)) = past {
+        all.looks += past.looks;
+        all.samples += past.samples;
+        all.sums = WaitSum::merged(all.sums, past.sums.clone());
+    }
+    let PastWaits { looks, samples: all, sums } = all;
     let ends = [span.from, span.to].map(|at| time_of_day(&input.now, at));
     for sum in sums {
         // In tenths, rounded; nothing is divided by nothing, as there is a sample.
@@ -81,7 +86,17 @@ pub(super) fn why_empty(input: &ShowInput<'_>, by: &Dimension) -> Option<String>
     (!is_kept).then(|| format!("the tag \"{tag}\" is not counted: observe_tags names {names}"))
 }
 
-pub(super) fn span(now: &Zoned, during: &During) -> Span {
+/// What is left of a span behind what was read from disk.
+pub(super) fn in_memory(past: Option<&Past>, span: Span) -> Span {
+    match past {
+        Some(Past::Seconds(read, _) | Past::Waits(read, _)) => {
+            Span { from: span.from.max(At((read.to.second() + 1) * 1000)), ..span }
+        }
+        Some(Past::Refused(_)) | None => span,
+    }
+}
+
+pub(crate) fn span(now: &Zoned, during: &During) -> Span {
     let ms = |zoned: &Zoned| At(u64::try_from(zoned.timestamp().as_millisecond()).unwrap_or(0));
     let to = during.to.as_ref().and_then(|clock| clock.at(now)).as_ref().map_or(ms(now), ms);
     let before = |seconds: u64| At(to.0.saturating_sub(seconds.saturating_sub(1).saturating_mul(1000)));

@@ -1,15 +1,17 @@
 //! What follows `SHOW`: which table, which of its rows, over which time, and how they are written.
 //!
 //! ```text
-//!   SHOW table [BY dimension] [LAST n s|min|h] [FROM 'time'] [TO 'time'] [LIKE 'pattern'] [FORMAT CSV|JSON]
+//!   SHOW table [BY dimension] [LAST n s|min|h|d] [FROM 'time'] [TO 'time'] [LIKE 'pattern'] [FORMAT CSV|JSON]
 //!               └─ WAITS only ┘ └─ WAITS and HISTORY only ───────┘
 //! ```
 
-use activity::history::Dimension;
+use activity::At;
+use activity::history::{Dimension, Span};
 use jiff::civil::{DateTime, Time};
 use jiff::{Timestamp, Zoned};
 
 use super::{Show, show_history, show_waits};
+use crate::past::{Past, Recall};
 use crate::pattern::Pattern;
 use crate::show_input::ShowInput;
 use crate::table::{Table, TableFormat};
@@ -133,11 +135,29 @@ impl Shown {
         (self.show == Show::Waits).then(|| show_waits::why_empty(input, &self.by))?
     }
 
-    /// The table; `None` for SHOW HELP.
-    pub(crate) fn table(&self, input: &ShowInput<'_>) -> Option<Table> {
+    /// What has to be read from disk, if memory begins with `oldest`.
+    pub(crate) fn recall(&self, now: &Zoned, oldest: Option<At>) -> Option<Recall> {
+        let has_span = matches!(self.show, Show::Waits | Show::History);
+        if !has_span || self.excess(now).is_some() {
+            return None;
+        }
+        let span = show_waits::span(now, &self.during);
+        let to = oldest.map_or(span.to, |oldest| At((oldest.second() * 1000).saturating_sub(1)).min(span.to));
+        let span = Span { from: span.from, to };
+        if span.from > span.to {
+            return None;
+        }
+        Some(match self.show {
+            Show::Waits => Recall::Waits(span, self.by.clone()),
+            _ => Recall::Seconds(span),
+        })
+    }
+
+    /// The table; `None` for SHOW HELP. `past`: what was read from disk for it.
+    pub(crate) fn table(&self, input: &ShowInput<'_>, past: Option<&Past>) -> Option<Table> {
         match self.show {
-            Show::Waits => Some(show_waits::of(input, &self.by, &self.during)),
-            Show::History => Some(show_history::of(input, &self.during)),
+            Show::Waits => Some(show_waits::of(input, &self.by, &self.during, past)),
+            Show::History => Some(show_history::of(input, &self.during, past)),
             show => show.table(input),
         }
     }
@@ -156,7 +176,7 @@ fn dimension(words: &mut Words<'_>) -> Option<Dimension> {
     })
 }
 
-/// `90`, `90s`, `15min`, `1h`; a blank may stand before the unit.
+/// `90`, `90s`, `15min`, `1h`, `2d`; a blank may stand before the unit.
 fn seconds(words: &mut Words<'_>) -> Option<u64> {
     let word = words.bare()?;
     let (number, unit) = word.split_at(word.find(|c: char| !c.is_ascii_digit()).unwrap_or(word.len()));
@@ -165,6 +185,7 @@ fn seconds(words: &mut Words<'_>) -> Option<u64> {
         "" | "s" => 1,
         "m" | "min" => 60,
         "h" => 3600,
+        "d" => 86_400,
         _ => return None,
     };
     number.checked_mul(factor)
@@ -262,7 +283,7 @@ mod tests {
             (" waits last 90", last(90)),
             (" waits last 15min", last(900)),
             (" waits last 1h", last(3600)),
-            (" waits last 1d", None),
+            (" waits last 1d", last(86_400)),
             (" waits last -1", None),
             (" waits last 99999999999999999999h", None),
             (" waits from 'yesterday'", None),
@@ -283,6 +304,27 @@ mod tests {
             // Both ends are seconds of it.
             assert_eq!(span.to.second() - span.from.second() + 1, seconds, "{text}");
         }
+    }
+
+    #[test]
+    fn what_memory_does_not_have_is_read_from_disk() {
+        let now: Zoned = "2026-11-26T14:00:00+00:00[UTC]".parse().expect("a time");
+        let ms = |text: &str| {
+            let zoned = Clock::parse(text).and_then(|clock| clock.at(&now)).expect("a time");
+            At(u64::try_from(zoned.timestamp().as_millisecond()).expect("after 1970"))
+        };
+        let oldest = At(ms("13:00").0 + 700);
+        let recall = |text, oldest| Shown::parse(text).expect("a table").recall(&now, oldest);
+        let until = |from, to| Some(Span { from: ms(from), to: At(to) });
+        let span = |text, oldest| recall(text, oldest).map(|recall| recall.span());
+        assert_eq!(span(" waits last 1h", Some(oldest)), None);
+        assert_eq!(span(" waits from '02:00'", Some(oldest)), until("02:00", ms("13:00").0 - 1));
+        assert_eq!(span(" history from '02:00' last 60s", Some(oldest)), until("02:00", ms("02:00").0 + 59_000));
+        assert_eq!(span(" history from '02:00'", Some(oldest)), None, "it is too much");
+        assert_eq!(span(" waits from '13:00'", None), until("13:00", ms("14:00").0), "nothing was seen yet");
+        assert_eq!(span(" pools", Some(oldest)), None);
+        let by_pool = recall(" waits by pool last 2d", Some(oldest));
+        assert!(matches!(by_pool, Some(Recall::Waits(_, Dimension::Pool))), "{by_pool:?}");
     }
 
     #[test]

@@ -8,7 +8,7 @@ use activity::{Answer, At, History, LockCounts, Moment, Reading, join};
 use connections::databases::{Address, Host};
 use machine::snapshot::Doing;
 use machine::{Settings, Snapshot};
-use observe::{Ages, Backend, Counts, Lock, LockMode, Object, State, WaitEvent};
+use observe::{Ages, Backend, Counts, Lock, LockMode, Object, State, Usage, WaitEvent};
 
 /// 2026-07-01 11:59:59, a second before the input's now.
 const AT: At = At(1_782_907_199_000);
@@ -84,6 +84,7 @@ fn backend(pid: i32, state: State, (class, event): (&str, &str), query: &str) ->
         xmin_age: Some(12),
         query_id: Some(-5),
         query: text(query),
+        usage: Some(Usage { memory: 52_428_800, cpu_time: Duration::from_millis(71_320), cpu_thousandths: Some(985) }),
     }
 }
 

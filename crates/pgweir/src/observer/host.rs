@@ -17,6 +17,7 @@ use sql::{Key, Marks, Memo, Rules, Text};
 
 use super::pace::{PATIENCE, Pace, stays};
 use super::targets::Wanted;
+use super::usage::Usages;
 use super::{Word, wall_clock};
 
 /// How PostgreSQL sees us.
@@ -223,6 +224,7 @@ struct Asker {
     target: Target,
     monitor: Option<Monitor>,
     locks: LocksPace,
+    usages: Usages,
     memo: Memo,
     /// It stays away until then.
     leaves_until: Option<Instant>,
@@ -232,7 +234,15 @@ impl Asker {
     fn new(id: u64, target: Target) -> Asker {
         // Which statements there are is no secret from whoever may see them here.
         let memo = Memo::new(Key::from_seed(id), MEMO_LEN);
-        Asker { id, target, monitor: None, locks: LocksPace::default(), memo, leaves_until: None }
+        Asker {
+            id,
+            target,
+            monitor: None,
+            locks: LocksPace::default(),
+            usages: Usages::default(),
+            memo,
+            leaves_until: None,
+        }
     }
 
     /// Whether somebody waits until all have left a database.
@@ -276,6 +286,7 @@ impl Asker {
             none => {
                 let mut monitor = Monitor::connect(&self.target, NAME, PATIENCE)?;
                 monitor.ask(SETTINGS)?;
+                self.usages.connected();
                 none.insert(monitor)
             }
         };
@@ -292,6 +303,7 @@ impl Asker {
         LocksRead { locks: answer.locks, prepared: answer.prepared } = read?;
         answer.counts.clone_from(&self.locks.counts);
         answer.took = connected_at.elapsed();
+        self.usages.fill(&self.target, &mut answer.backends, question.sight.is_some());
         Ok(answer)
     }
 }

@@ -4,7 +4,7 @@
 //!   observer, a thread ──ask──► host, a thread for each server ──► PostgreSQL
 //!        │        ◄──reading──┘
 //!        ├── look ──► workers
-//!        ├── join ──► History, which the console and the page read ──► file, a thread that writes it to disk
+//!        ├── join ──► History, which the console and the page read ──► archive: a thread writes it to disk
 //!        └── ControlEvent::Observed, to whoever has asked for a fresh look
 //! ```
 //!
@@ -13,35 +13,38 @@
 //! Promises: nothing of it is in traffic's way; a server that is slow or silent delays nobody but itself, and is rested for at least twenty times as
 //! long as it took. What goes wrong is said once, and once more when it is over.
 
-pub(crate) mod file;
 mod host;
 mod lock_waits;
 mod looks;
 mod need;
 mod pace;
+pub(crate) mod past;
 mod targets;
+mod usage;
 mod verdict_log;
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use activity::history::{Options, SECONDS_MAX, Span};
+use activity::history::{OnDisk, Options, SECONDS_MAX, Span};
 use activity::{At, History, join};
+use archive::{Archive, Location, read_back};
 use config::Config;
+use control::past::Recall;
 use control::{ControlEvent, Sight};
 use engine::Handle;
 use machine::{Level, Look, Orders, Settings, Snapshot};
 use settings::ObserveWhen;
 
-use file::{HistoryFile, Location, read_back};
 use host::{Host, Said};
 use lock_waits::LockWaits;
 use looks::{Due, Looks};
 use need::{Need, Signs};
+use past::Past;
 use targets::Wanted;
 pub(crate) use targets::count as connections;
 use verdict_log::VerdictLog;
@@ -73,7 +76,8 @@ enum Word {
 #[derive(Clone)]
 pub(crate) struct Observer {
     words: Sender<Word>,
-    history: Arc<Mutex<History>>,
+    control: Sender<ControlEvent>,
+    past: Past,
     is_looked_at: Arc<AtomicBool>,
 }
 
@@ -89,7 +93,7 @@ impl Observer {
         rests: bool,
     ) -> Result<Observer, String> {
         let (words, heard) = channel();
-        let history = Arc::new(Mutex::new(History::new(options(config))));
+        let past = Past::new(History::new(options(config)));
         let need = Need::default();
         let is_looked_at = Arc::clone(&need.is_looked_at);
         let mut watch = Lookout {
@@ -98,8 +102,8 @@ impl Observer {
             next: Instant::now(),
             hosts: Vec::new(),
             handle,
-            control,
-            history: Arc::clone(&history),
+            control: control.clone(),
+            past: past.clone(),
             words: words.clone(),
             rests,
             looks: Looks::default(),
@@ -118,7 +122,7 @@ impl Observer {
         };
         let started = thread::Builder::new().name("observer".to_owned()).spawn(run);
         started.map_err(|why| format!("cannot start a thread: {why}"))?;
-        Ok(Observer { words, history, is_looked_at })
+        Ok(Observer { words, control, past, is_looked_at })
     }
 
     /// Puts a new configuration in force.
@@ -148,8 +152,17 @@ impl Observer {
         let _ = self.words.send(Word::Order(Box::new(orders.clone())));
     }
 
-    pub(crate) fn history(&self) -> Arc<Mutex<History>> {
-        Arc::clone(&self.history)
+    /// Reads from disk, on a thread. `ControlEvent::Recalled` follows. Whether there is anything on disk.
+    pub(crate) fn recall(&self, number: u64, wanted: Recall) -> bool {
+        self.past.recall(wanted, {
+            let control = self.control.clone();
+            // Fails when the process is about to end.
+            move |past| _ = control.send(ControlEvent::Recalled(number, Box::new(past)))
+        })
+    }
+
+    pub(crate) fn past(&self) -> &Past {
+        &self.past
     }
 
     /// To be set by each look at the history that is for a person.
@@ -192,7 +205,7 @@ struct Lookout {
     hosts: Vec<Host>,
     handle: Handle,
     control: Sender<ControlEvent>,
-    history: Arc<Mutex<History>>,
+    past: Past,
     words: Sender<Word>,
     rests: bool,
     looks: Looks,
@@ -200,7 +213,7 @@ struct Lookout {
     orders: Orders,
     wanted: Vec<Wanted>,
     lines: Lines,
-    file: Option<HistoryFile>,
+    file: Option<Archive>,
     /// It has been said that the disk is.
     is_behind: bool,
 }
@@ -263,7 +276,7 @@ impl Lookout {
         if interval != self.interval {
             (self.interval, self.next) = (interval, Instant::now());
         }
-        self.history.lock().expect("nothing panics while it holds this lock").configure(options(config));
+        self.past.history.lock().expect("nothing panics while it holds this lock").configure(options(config));
         self.open_file(place(config));
         self.find_wanted();
     }
@@ -293,7 +306,7 @@ impl Lookout {
         let mut history = History::new(options(config));
         let back = read_back(&place.path, &mut history, Span { from: hour, to: now });
         // Nothing was observed before.
-        *self.history.lock().expect("nothing panics while it holds this lock") = history;
+        *self.past.history.lock().expect("nothing panics while it holds this lock") = history;
         let say = |level, text| self.handle.log().say(level, text);
         for complaint in back.complaints {
             say(Level::Warning, format!("observer: history: {complaint}"));
@@ -309,9 +322,10 @@ impl Lookout {
             return;
         }
         self.file = None;
+        self.past.is_at(place.as_ref().map(|place| place.path.clone()));
         let Some(place) = place else { return };
         let handle = self.handle.clone();
-        match HistoryFile::open(place, move |level, text| handle.log().say(level, text)) {
+        match Archive::open(place, move |level, text| handle.log().say(level, text)) {
             Ok(file) => self.file = Some(file),
             Err(why) => {
                 self.handle.log().say(Level::Error, format!("observer: cannot start a thread: {why}"));
@@ -324,6 +338,8 @@ impl Lookout {
         let Some(file) = self.file.as_ref().filter(|_| !self.rests) else { return };
         let Some((at, second)) = second else { return };
         let is_behind = !file.add(at, second);
+        let archive::Written { seconds, lost } = file.written();
+        self.past.history.lock().expect("nothing panics while it holds this lock").on_disk = OnDisk { seconds, lost };
         if is_behind && !self.is_behind {
             let text = format!(
                 "observer: {} is on a disk that is too slow: seconds are missing there",
@@ -384,7 +400,7 @@ impl Lookout {
         }
         let (at, is_stored) = (moment.at, self.file.is_some());
         let (second, lines) = {
-            let mut history = self.history.lock().expect("nothing panics while it holds this lock");
+            let mut history = self.past.history.lock().expect("nothing panics while it holds this lock");
             history.push(moment);
             let lines = self.lines.verdicts.seen(at, history.verdicts(), &self.settings.global);
             (if is_stored { history.stored() } else { None }, lines)

@@ -123,6 +123,7 @@ pub(crate) fn cell(shape: &Shape, name: &str, value: &str) -> String {
     let is_micros = shape.show == "QUERIES" && name.ends_with("_time");
     match value.parse::<f64>() {
         Ok(number) if is_micros && number.is_finite() => words::micros(number),
+        Ok(number) if name == "memory" && number.is_finite() => words::memory(number),
         _ => one_line(value).into_owned(),
     }
 }

@@ -21,7 +21,8 @@ const TRANSCRIPTS: &str = "crates/pooling/tests/transcripts/";
 const RULE: &str = "the manual lists what the program says";
 /// Whose words clients and logs get as literals beside a SQLSTATE or a level. What others put together (`config`, `authorities`, `tls`) comes
 /// behind words of these.
-const SPEAKERS: [&str; 16] = [
+const SPEAKERS: [&str; 17] = [
+    "archive",
     "auth",
     "connections",
     "control",

@@ -1,12 +1,23 @@
-//! Of the history's files.
+//! Of the ring of files.
 
 use std::cell::RefCell;
+use std::fs::{self, OpenOptions};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::mpsc::sync_channel;
+use std::thread;
+use std::time::{Duration, Instant};
 
-use activity::{Host, Moment, Origin, Row, Tags};
+use activity::history::Span;
+use activity::history::frames::HEADER;
+use activity::{At, History, Host, Moment, Origin, Row, Tags};
+use machine::Level;
 use observe::{Backend, State};
 
+use super::segments::segments;
+use super::writer::{RETRY, Writer};
 use super::*;
 
 const WHOLE: Span = Span { from: At(0), to: At(u64::MAX) };
@@ -44,11 +55,11 @@ fn writer(path: &Path, size_max: u64) -> (Writer<impl Fn(Level, String)>, Said) 
     let said = Said::default();
     let heard = Rc::clone(&said);
     let say = move |_, text: String| heard.borrow_mut().push(text);
-    (Writer { place: Location { path: path.to_owned(), size_max }, say, file: None, failed: None }, said)
+    (Writer::new(Location { path: path.to_owned(), size_max }, say).expect("memory"), said)
 }
 
 fn write(writer: &mut Writer<impl Fn(Level, String)>, seconds: impl IntoIterator<Item = u64>) {
-    let (sender, receiver) = sync_channel(1000);
+    let (sender, receiver) = sync_channel(5000);
     seconds.into_iter().for_each(|at| sender.send(second(at)).expect("it is held"));
     drop(sender);
     writer.run(&receiver);
@@ -59,26 +70,72 @@ fn seconds(history: &History) -> Vec<u64> {
 }
 
 #[test]
-fn seconds_are_there_again_from_both_files_and_take_no_more_than_they_may() {
-    let path = folder("both").join("history");
-    let (mut one, said) = writer(&path, 4096);
-    write(&mut one, 1..=100);
+fn seconds_are_there_again_from_all_files_and_take_no_more_than_they_may() {
+    let path = folder("ring").join("history");
+    let size_max = 64 << 10;
+    let (mut one, said) = writer(&path, size_max);
+    write(&mut one, 1..=3000);
     assert_eq!(*said.borrow(), [""; 0]);
-    let sizes = [&path, &old(&path)].map(|path| fs::metadata(path).expect("it is there"));
-    assert!(sizes.iter().map(fs::Metadata::len).sum::<u64>() <= 4096);
-    assert!(sizes.iter().all(|metadata| metadata.mode() & 0o777 == 0o600));
+    let olds = segments(&path).expect("a folder");
+    assert!(olds.len() >= 10, "{olds:?}");
+    let mut files: Vec<PathBuf> = olds.iter().map(|old| old.path.clone()).collect();
+    files.push(path.clone());
+    let metadata: Vec<fs::Metadata> = files.iter().map(|path| fs::metadata(path).expect("it is there")).collect();
+    let len = metadata.iter().map(fs::Metadata::len).sum::<u64>();
+    assert!(len <= size_max && len > size_max * 3 / 4, "{len}");
+    assert!(metadata.iter().all(|metadata| metadata.mode() & 0o777 == 0o600));
     // Another process goes on.
-    let (mut other, _) = writer(&path, 4096);
-    write(&mut other, 101..=103);
+    let (mut other, _) = writer(&path, size_max);
+    write(&mut other, 3001..=3003);
     let mut history = History::default();
     let back = read_back(&path, &mut history, WHOLE);
     assert_eq!(back, ReadBack { seconds: history.seconds().len(), complaints: Vec::new() });
     let found = seconds(&history);
-    assert!(found.len() > 20 && found.windows(2).all(|pair| pair[0] + 1 == pair[1]), "{found:?}");
-    assert_eq!(found.last(), Some(&103));
+    assert!(found.len() > 100 && found.windows(2).all(|pair| pair[0] + 1 == pair[1]), "{found:?}");
+    assert_eq!(found.last(), Some(&3003));
     let mut part = History::default();
-    read_back(&path, &mut part, Span { from: At(99_000), to: At(101_999) });
-    assert_eq!(seconds(&part), [99, 100, 101]);
+    read_back(&path, &mut part, Span { from: At(2999_000), to: At(3001_999) });
+    assert_eq!(seconds(&part), [2999, 3000, 3001]);
+    // A minute at a time, the same.
+    let mut reading = Reading::of(&path, WHOLE);
+    let parts: Vec<Vec<u64>> = std::iter::from_fn(|| reading.next_part()).map(|part| seconds(&part)).collect();
+    assert_eq!(parts.concat(), found);
+    assert!(parts.iter().all(|part| part[0] / 60 == part[part.len() - 1] / 60), "{parts:?}");
+    // Smaller files: the oldest go.
+    let (mut small, _) = writer(&path, size_max / 4);
+    write(&mut small, 3004..=3005);
+    let left: u64 = segments(&path).expect("a folder").iter().map(|old| old.len).sum();
+    assert!(left <= size_max / 4, "{left}");
+    fs::remove_dir_all(path.parent().expect("it has one")).expect("our own");
+}
+
+#[test]
+fn a_segment_of_a_clock_that_was_ahead_is_removed_first_and_other_files_are_left() {
+    let path = folder("ahead").join("history");
+    let size_max = 32 << 10;
+    let (mut one, _) = writer(&path, size_max);
+    let (ahead, now) = (4_000_000_000, 1_800_000_000);
+    write(&mut one, ahead..ahead + 200);
+    for name in ["history.old", "history.20260701", "history.20260701T140512Zx", "other.20260701T140512Z"] {
+        fs::write(path.with_file_name(name), vec![0; 64 << 10]).expect("our own");
+    }
+    // The clock was set back, twice to the same second.
+    write(&mut one, (now..now + 200).chain(now..now + 4000));
+    let olds = segments(&path).expect("a folder");
+    assert!(olds.iter().all(|old| !old.path.to_string_lossy().contains("20961002")), "{olds:?}");
+    assert_eq!(fs::read_dir(path.parent().expect("one")).expect("a folder").count(), 4 + 1 + olds.len());
+    fs::remove_dir_all(path.parent().expect("it has one")).expect("our own");
+}
+
+#[test]
+fn a_clock_that_was_set_back_costs_nobody_anything() {
+    let path = folder("back").join("history");
+    let (mut one, said) = writer(&path, 1 << 20);
+    write(&mut one, (100..110).chain(105..120));
+    assert_eq!(*said.borrow(), [""; 0]);
+    let mut history = History::default();
+    let back = read_back(&path, &mut history, WHOLE);
+    assert_eq!((seconds(&history), back.complaints), ((100..120).collect(), Vec::new()));
     fs::remove_dir_all(path.parent().expect("it has one")).expect("our own");
 }
 
@@ -92,7 +149,13 @@ fn what_was_torn_is_passed_over_and_a_file_that_moves_is_followed() {
     write(&mut one, [3]);
     let mut history = History::default();
     let back = read_back(&path, &mut history, WHOLE);
-    assert_eq!((seconds(&history), back.complaints.len()), (vec![1, 3], 1));
+    // The third was packed with the second, which is lost; a process that begins packs with nothing.
+    assert_eq!((seconds(&history), back.complaints.len()), (vec![1], 1));
+    let (mut one, _) = writer(&path, 1 << 20);
+    write(&mut one, [3]);
+    let mut history = History::default();
+    read_back(&path, &mut history, WHOLE);
+    assert_eq!(seconds(&history), [1, 3]);
     fs::rename(&path, path.with_extension("away")).expect("our own");
     write(&mut one, [4]);
     let mut history = History::default();

@@ -1,0 +1,59 @@
+//! A stored second without what is long in it: its pools, and how many did what by class of wait event.
+//!
+//! For whoever draws days: it takes a tenth of the time that restoring does.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use units::PoolKey;
+
+use super::At;
+use super::second::PoolSecond;
+
+/// What is seen of a second at a glance.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Glance {
+    pub at: At,
+    pub hosts_missing: u16,
+    /// Samples.
+    pub classes: BTreeMap<String, u32>,
+    pub pools: Vec<(PoolKey, PoolSecond)>,
+}
+
+/// As `stored` has it, field by field.
+#[derive(Deserialize)]
+struct Glanced<'b> {
+    at: u64,
+    hosts_missing: u16,
+    #[serde(borrow)]
+    texts: Vec<&'b str>,
+    _whos: IgnoredAny,
+    /// Who, the class's place among the texts, event and blocker.
+    keys: Vec<(IgnoredAny, u32, IgnoredAny, IgnoredAny)>,
+    samples: Vec<(u32, u32)>,
+    _worst: IgnoredAny,
+    _busy: IgnoredAny,
+    pools: Vec<(PoolKey, PoolSecond)>,
+    _whys: IgnoredAny,
+    _locks: IgnoredAny,
+}
+
+impl Glance {
+    /// # Errors
+    /// These are not the bytes of a second, and why.
+    pub fn of(bytes: &[u8]) -> Result<Glance, String> {
+        let found: Glanced<'_> = rmp_serde::from_slice(bytes).map_err(|error| error.to_string())?;
+        let mut classes: BTreeMap<String, u32> = BTreeMap::new();
+        for (key, count) in found.samples {
+            let key = found.keys.get(key as usize);
+            let class =
+                key.and_then(|(_, class, ..)| found.texts.get(*class as usize)).ok_or("there is no such key")?;
+            match classes.get_mut(*class) {
+                Some(known) => *known = known.saturating_add(count),
+                None => _ = classes.insert((*class).to_owned(), count),
+            }
+        }
+        Ok(Glance { at: At(found.at), hosts_missing: found.hosts_missing, classes, pools: found.pools })
+    }
+}
