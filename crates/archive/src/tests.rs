@@ -94,7 +94,7 @@ fn seconds_are_there_again_from_all_files_and_take_no_more_than_they_may() {
     assert!(found.len() > 100 && found.windows(2).all(|pair| pair[0] + 1 == pair[1]), "{found:?}");
     assert_eq!(found.last(), Some(&3003));
     let mut part = History::default();
-    read_back(&path, &mut part, Span { from: At(2999_000), to: At(3001_999) });
+    read_back(&path, &mut part, Span { from: At(2_999_000), to: At(3_001_999) });
     assert_eq!(seconds(&part), [2999, 3000, 3001]);
     // A minute at a time, the same.
     let mut reading = Reading::of(&path, WHOLE);
