@@ -4,10 +4,13 @@ mod world;
 
 use std::cell::RefCell;
 use std::rc::Rc;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
+use activity::history::Span;
+use activity::{At, History};
+use control::past::{Past, PastWaits, Recall};
 use control::{
     Asker, ControlEvent, Ending, EngineFacts, KnownNames, Loaded, Plane, SettingRow, Sight, Signal, Steward, Wanted,
 };
@@ -72,6 +75,16 @@ impl Plane for FakePlane {
 
     fn observe(&mut self, sight: Sight) -> bool {
         self.note(format!("observe {sight:?}"));
+        true
+    }
+
+    fn history(&mut self) -> Option<Arc<Mutex<History>>> {
+        Some(Arc::default())
+    }
+
+    fn recall(&mut self, number: u64, wanted: Recall) -> bool {
+        let what = if matches!(wanted, Recall::Waits(..)) { "waits" } else { "seconds" };
+        self.note(format!("recall {number}: {what}"));
         true
     }
 
@@ -380,6 +393,27 @@ fn what_is_asked_of_now_is_answered_by_a_look_that_has_seen_it() {
     };
     assert_eq!(after(asked(), no_reload()).0, ["observe Backends"]);
     assert_eq!((answers(Sight::Backends), answers(Sight::Locks)), (1, 2));
+}
+
+/// Reading the disk takes seconds, in which others are served.
+#[test]
+fn what_is_asked_of_the_past_is_answered_once_the_disk_is_read() {
+    let diary = Diary::default();
+    let plane = FakePlane { diary: Rc::clone(&diary), snapshots: world::World::new().snapshots };
+    let mut steward = Steward::new(plane, |_: Wanted<'_>| no_reload(), loaded(20));
+    for text in ["SHOW WAITS LAST 1d", "SHOW HISTORY LAST 60s", "SHOW WAITS"] {
+        assert_eq!(steward.serve(asked(text, false)), None);
+    }
+    assert_eq!(diary.take(), ["recall 1: waits", "recall 2: seconds", "recall 3: waits"]);
+    let span = Span { from: At(0), to: At(0) };
+    let waits = || Past::Waits(span, PastWaits::default());
+    let mut answers = |number, past| {
+        assert_eq!(steward.serve(ControlEvent::Recalled(number, Box::new(past))), None);
+        diary.take().iter().filter(|line| line.starts_with("answer ")).count()
+    };
+    assert_eq!(answers(2, Past::Seconds(span, History::default())), 1);
+    assert_eq!((answers(1, waits()), answers(1, waits())), (1, 0), "it is answered once");
+    assert_eq!((answers(9, waits()), answers(3, Past::Refused("too many".to_owned()))), (0, 1));
 }
 
 /// The look that it waits for may be lost.
