@@ -17,7 +17,7 @@ use crate::{Location, why};
 /// What waits for the disk, at most; the rest is lost.
 const WAITING_MAX: usize = 16;
 
-/// After a failure it is tried again so much later.
+/// The pause after a failure.
 pub(crate) const RETRY: Duration = Duration::from_secs(30);
 
 /// The files, as the one who observes sees them. The thread ends with this.

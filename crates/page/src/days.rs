@@ -1,4 +1,4 @@
-//! Figures of any time that memory and disk reach back to: of each second, or of so many that a chart has points.
+//! Figures of any time that memory and disk reach back to: of each second, or of some minutes for each point of a chart.
 //!
 //! Of a longer time a point is some minutes: rates are the average of them; what was at a moment is the most of any of their seconds, so that an
 //! incident of some seconds is seen in a day.
@@ -135,7 +135,7 @@ mod tests {
         assert_eq!(json["waiting"], serde_json::json!([0.0, 90.0, 0.0]));
         assert_eq!(json["samples"], serde_json::json!([[1, 12, 1]]));
         // What happened while nobody looked is no rate.
-        let json = drawn(60, [glance(60, 10, 0, 0), glance(6060, 1_000_000, 0, 0)]);
+        let json = drawn(60, [glance(60, 10, 0, 0), glance(6000, 1_000_000, 0, 0)]);
         assert_eq!(json["transactions"], serde_json::json!([0.0, 0.0]));
     }
 }

@@ -110,7 +110,7 @@ impl Unpacker {
         Unpacked::Second(&self.out)
     }
 
-    /// Of a block that nobody wants.
+    /// The block of this frame is not wanted.
     pub fn pass(&mut self) {
         self.last = None;
     }

@@ -1,4 +1,4 @@
-//! What was seen, for whoever asks about the past: in memory, and on disk further back.
+//! Questions about the past: memory has the last hour, and the disk what was before.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
