@@ -12,7 +12,7 @@ const PARTS: [&str; 4] = [
     "SHOW <any of these> [LIKE '<pattern>'] [FORMAT CSV|JSON]",
     "SHOW WAITS [BY EVENT|EVENT_CLASS|POOL|CLASS|STATEMENT|BLOCKER|TAG <key>] [<time>]",
     "SHOW HISTORY [<time>]",
-    "<time>: LAST <number>[s|min|h], FROM '<clock>', TO '<clock>', FROM '<clock>' LAST …; <clock>: 14:05, 2026-07-01 14:05:00, 2026-07-01T12:05:00Z",
+    "<time>: LAST <number>[s|min|h|d], FROM '<clock>', TO '<clock>', FROM '<clock>' LAST …; <clock>: 14:05, 2026-07-01 14:05:00, 2026-07-01T12:05:00Z",
 ];
 
 /// The notice's detail: a line for each line of the tables.

@@ -51,7 +51,7 @@ impl Backend {
 //= pg18 functions-admin#FUNCTIONS-ADMIN-SIGNAL
 #[must_use]
 pub fn can_be_terminated(kind: &str) -> bool {
-    matches!(kind, "client backend" | "walsender") || kind.contains("worker")
+    matches!(kind, "client backend" | "walsender") || (kind.contains("worker") && kind != "io worker")
 }
 
 /// For how long.

@@ -28,10 +28,16 @@ pub enum Reason {
     QueryTimeout,
     /// It has run for as long as it may.
     RunTimeout,
+    /// As [`Reason::QueryTimeout`], where the client is disconnected.
+    QueuedTooLong,
+    /// As [`Reason::RunTimeout`], where the client is disconnected.
+    RanTooLong,
     /// The client has waited for a server for as long as it may.
     QueryWaitTimeout,
     /// The same, while as many clients of its pool kept a server as may.
     MaxPinned,
+    /// The same, for a limit of its class.
+    LimitWaitTimeout,
     /// PostgreSQL does not let the pool's user log in, and a retry would not cure it.
     ServerLogin,
     ClientIdleTimeout,
@@ -50,8 +56,8 @@ impl Reason {
             Reason::Statement => "fingerprint_max_active",
             Reason::MaxWaiting => "max_waiting",
             Reason::Deadline => "deadline",
-            Reason::QueryTimeout | Reason::RunTimeout => "query_timeout",
-            Reason::QueryWaitTimeout => "query_wait_timeout",
+            Reason::QueryTimeout | Reason::RunTimeout | Reason::QueuedTooLong | Reason::RanTooLong => "query_timeout",
+            Reason::QueryWaitTimeout | Reason::LimitWaitTimeout => "query_wait_timeout",
             Reason::MaxPinned => "max_pinned",
             Reason::ServerLogin => "server_login",
             Reason::ClientIdleTimeout => "client_idle_timeout",
@@ -68,8 +74,11 @@ impl Reason {
             Reason::Limit(_) | Reason::Statement | Reason::MaxWaiting => Some(sqlstate::CONFIGURATION_LIMIT_EXCEEDED),
             Reason::Deadline | Reason::QueryTimeout | Reason::RunTimeout => Some(sqlstate::QUERY_CANCELED),
             Reason::ServerLogin => None,
-            Reason::QueryWaitTimeout
+            Reason::QueuedTooLong
+            | Reason::RanTooLong
+            | Reason::QueryWaitTimeout
             | Reason::MaxPinned
+            | Reason::LimitWaitTimeout
             | Reason::ClientIdleTimeout
             | Reason::IdleTransactionTimeout
             | Reason::TransactionTimeout
@@ -84,12 +93,15 @@ impl Reason {
             Reason::MaxWaiting
             | Reason::Deadline
             | Reason::QueryTimeout
+            | Reason::QueuedTooLong
             | Reason::QueryWaitTimeout
             | Reason::MaxPinned
             | Reason::ServerLogin => true,
             Reason::Limit(_)
             | Reason::Statement
+            | Reason::LimitWaitTimeout
             | Reason::RunTimeout
+            | Reason::RanTooLong
             | Reason::ClientIdleTimeout
             | Reason::IdleTransactionTimeout
             | Reason::TransactionTimeout
@@ -107,8 +119,11 @@ impl Reason {
             | Reason::Deadline
             | Reason::QueryTimeout
             | Reason::RunTimeout => false,
-            Reason::QueryWaitTimeout
+            Reason::QueuedTooLong
+            | Reason::RanTooLong
+            | Reason::QueryWaitTimeout
             | Reason::MaxPinned
+            | Reason::LimitWaitTimeout
             | Reason::ServerLogin
             | Reason::ClientIdleTimeout
             | Reason::IdleTransactionTimeout

@@ -5,6 +5,8 @@
 use std::fs;
 use std::time::Duration;
 
+use rustix::time::{ClockId, clock_gettime};
+
 /// What PostgreSQL calls its processes that serve no client, by the beginning of their titles.
 const BACKGROUND: [&str; 15] = [
     "checkpointer",
@@ -44,13 +46,14 @@ pub fn name(pid: u32) -> Option<String> {
 #[must_use]
 pub fn age(pid: u32) -> Option<Duration> {
     let started = Duration::from_millis(stat(pid)?.2 * (1000 / TICKS));
-    uptime()?.checked_sub(started)
+    uptime().checked_sub(started)
 }
 
-/// How long the machine has.
-pub(crate) fn uptime() -> Option<Duration> {
-    let uptime = fs::read_to_string("/proc/uptime").ok()?;
-    Duration::try_from_secs_f64(uptime.split(' ').next()?.parse().ok()?).ok()
+/// The time since the machine's start, with the time that it slept: the start times of `/proc/PID/stat` count by it. systemd's `ProcSubset=pid` hides
+/// `/proc/uptime`.
+pub(crate) fn uptime() -> Duration {
+    let time = clock_gettime(ClockId::Boottime);
+    Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec as u32)
 }
 
 /// The processes that one has started, and that still run.

@@ -33,7 +33,7 @@ pub struct Used {
 /// Those of the backends of one PostgreSQL that are processes of this machine.
 #[must_use]
 pub fn used(claimed: &[Claimed]) -> BTreeMap<u32, Used> {
-    let Some(uptime) = uptime() else { return BTreeMap::new() };
+    let uptime = uptime();
     let seen: Vec<Seen<'_>> = claimed.iter().filter_map(|claimed| Seen::of(claimed, uptime)).collect();
     // Whether it is PostgreSQL's.
     let mut parents: BTreeMap<u32, bool> = BTreeMap::new();

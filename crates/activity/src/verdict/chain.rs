@@ -73,9 +73,7 @@ pub enum LinkOwner {
         pid: i32,
     },
     /// A server of the pooler that got another client while it was looked at: its transaction is shorter than [`super::LONG_WAIT`].
-    Changed {
-        pid: i32,
-    },
+    Changed,
     WalSender {
         pid: i32,
     },
@@ -265,7 +263,7 @@ fn who(moment: &Moment, row: &Row) -> LinkOwner {
     if row.origin == Origin::Server || is_reset() {
         let age = row.backend.as_ref().and_then(|backend| backend.ages.transaction.or(backend.ages.query));
         let is_young = age.is_some_and(|age| age < super::LONG_WAIT);
-        return if is_young { LinkOwner::Changed { pid } } else { LinkOwner::Abandoned { pid } };
+        return if is_young { LinkOwner::Changed } else { LinkOwner::Abandoned { pid } };
     }
     let backend = row.backend.as_ref();
     match backend.and_then(|backend| backend.kind.as_deref()) {

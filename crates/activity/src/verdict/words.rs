@@ -16,13 +16,15 @@ use crate::moment::EndedDeadlock;
 /// The sentence if the observer has not looked.
 pub const NOTHING_KNOWN: &str = "Nothing is known: pgweir has not looked yet, or does not look (observe_interval = 0).";
 
-/// Whether a reader may see what clients say in their statements: users in `stats_users` may not.
+/// What a reader may see.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Detail {
-    /// Tags and statements, too.
+    /// For users in `admin_users`: tags and statements, too.
     Full,
-    /// Neither tags nor statements.
+    /// For users in `stats_users`: neither tags nor statements.
     WithoutStatements,
+    /// For the metrics, which need no login: nor addresses, nor the gid of a prepared transaction.
+    Public,
 }
 
 /// How to end a root.
@@ -81,6 +83,16 @@ impl Trouble {
     #[must_use]
     pub fn ending(&self) -> Option<Ending> {
         ending(self.culprit()?)
+    }
+
+    /// The statement that ends the root, for the metrics: without a gid.
+    #[must_use]
+    pub fn public_ending(&self) -> Option<String> {
+        let culprit = self.culprit()?;
+        match culprit.who {
+            LinkOwner::Prepared(_) => Some(ASK_FOR_GIDS.to_owned()),
+            _ => ending(culprit).map(|ending| ending.statement),
+        }
     }
 
     fn culprit(&self) -> Option<&Link> {
@@ -320,7 +332,8 @@ fn state(link: &Link, detail: Detail) -> String {
 
 /// `ALTER TABLE parent of jobs [migrate, mig-8ab39e]`.
 fn label(link: &Link, detail: Detail) -> String {
-    let at = link.client_addr.as_deref().map(|addr| format!(" at {addr}")).unwrap_or_default();
+    let address = link.client_addr.as_deref().filter(|_| detail != Detail::Public);
+    let at = address.map(|addr| format!(" at {addr}")).unwrap_or_default();
     let tags = if detail == Detail::Full { tags_shown(&link.tags) } else { String::new() };
     let tags = if tags.is_empty() { tags } else { format!(" [{tags}]") };
     let name = chosen(&link.application_name);
@@ -329,8 +342,15 @@ fn label(link: &Link, detail: Detail) -> String {
         LinkOwner::Session { .. } => format!("{name}{tags}"),
         LinkOwner::Direct { pid, user } => {
             let name = if name.is_empty() { shown(user) } else { Cow::Owned(name) };
-            let from = link.client_addr.as_deref().unwrap_or("PostgreSQL's own machine");
-            format!("{name}{tags}, a connection past pgweir from {from} (pid {pid}, user {})", shown(user))
+            let from = match (detail, address) {
+                (Detail::Public, _) => String::new(),
+                (_, Some(address)) => format!(" from {address}"),
+                (_, None) => " from PostgreSQL's own machine".to_owned(),
+            };
+            format!("{name}{tags}, a connection past pgweir{from} (pid {pid}, user {})", shown(user))
+        }
+        LinkOwner::Prepared(Some(prepared)) if detail == Detail::Public => {
+            format!("a prepared transaction of {} in database {}", shown(&prepared.owner), shown(&prepared.database))
         }
         LinkOwner::Prepared(Some(prepared)) => {
             let (gid, owner) = (shown(&prepared.gid), shown(&prepared.owner));
@@ -343,7 +363,7 @@ fn label(link: &Link, detail: Detail) -> String {
             format!("{name}{tags}, whose client has gone (pid {pid})").trim_start_matches(", ").to_owned()
         }
         // Its name may be that of the client before.
-        LinkOwner::Changed { pid } => format!("a short transaction{tags} (pid {pid})"),
+        LinkOwner::Changed => format!("a short transaction{tags}"),
         LinkOwner::WalSender { pid } => format!("WAL sender {name}{at} (pid {pid})"),
         LinkOwner::Process { pid, kind } => format!("{kind} (pid {pid})"),
         LinkOwner::Unseen { pid } => format!("a backend that pgweir may not see (pid {pid})"),
@@ -358,6 +378,8 @@ fn label(link: &Link, detail: Detail) -> String {
 }
 
 const CONSOLE: &str = "the console";
+
+const ASK_FOR_GIDS: &str = "SELECT gid, owner, database FROM pg_prepared_xacts;";
 
 fn ending(link: &Link) -> Option<Ending> {
     let server = link.server.as_deref().unwrap_or("PostgreSQL");
@@ -374,12 +396,12 @@ fn ending(link: &Link) -> Option<Ending> {
                 shown(&prepared.owner)
             ),
         }),
-        LinkOwner::Prepared(None) => at_server("SELECT gid, owner, database FROM pg_prepared_xacts;".to_owned()),
+        LinkOwner::Prepared(None) => at_server(ASK_FOR_GIDS.to_owned()),
         // It begins again, and has to come to its end one day.
         LinkOwner::Autovacuum { prevents_wraparound: true, .. } => None,
         LinkOwner::Process { kind, .. } if !can_be_terminated(kind) => None,
         // It is over before anybody could end it, and its client has done nothing wrong.
-        LinkOwner::Changed { .. } => None,
+        LinkOwner::Changed => None,
         LinkOwner::Direct { pid, .. }
         | LinkOwner::Autovacuum { pid, .. }
         | LinkOwner::Abandoned { pid }

@@ -102,22 +102,22 @@ fn put_moment(page: &mut Page, moment: &Moment) {
     put_holders(page, moment, &tally);
 }
 
-/// SHOW WHY: a series exists while its pool is in trouble. It has neither tags nor statements, since anybody who reaches the port may read it.
+/// SHOW WHY: series exist while their pool is in trouble. The root is a label of one series of its own, so that the others go on when it changes. Neither
+/// has tags, statements, addresses or gids, since the metrics need no login.
 fn put_verdicts(page: &mut Page, verdicts: &[Verdict]) {
     for trouble in verdicts.iter().filter_map(Verdict::trouble) {
-        let (root, to_end) = (trouble.root(Detail::WithoutStatements), trouble.ending().map(|ending| ending.statement));
-        let labels = Labels::of([
-            ("database", &*trouble.pool.database),
-            ("user", &*trouble.pool.user),
-            ("reason", trouble.why.reason()),
-            ("queue", trouble.queue().map_or("", Queue::word)),
-            ("root", root.as_deref().unwrap_or_default()),
-            ("to_end", to_end.as_deref().unwrap_or_default()),
-        ]);
+        let pool = [("database", &*trouble.pool.database), ("user", &*trouble.pool.user)];
+        let why = [("reason", trouble.why.reason()), ("queue", trouble.queue().map_or("", Queue::word))];
+        let labels = Labels::of(pool.into_iter().chain(why));
         let mut put = |name, help, value: f64| page.metric(name, Kind::Gauge, help).put(&labels, value);
         put("pgweir_why_waiting", "The column waiting of SHOW WHY.", trouble.waiting.into());
         put("pgweir_why_waited_seconds", "The column waited of SHOW WHY.", trouble.longest.as_secs_f64());
         put("pgweir_why_behind", "Servers of the pool that wait for a lock.", trouble.servers.behind.into());
+        let Some(root) = trouble.root(Detail::Public) else { continue };
+        let to_end = trouble.public_ending().unwrap_or_default();
+        let labels = Labels::of(pool.into_iter().chain([("root", &*root), ("to_end", &*to_end)]));
+        page.metric("pgweir_why_root", Kind::Gauge, "1: the columns root and to_end of SHOW WHY, as labels.")
+            .put(&labels, 1);
     }
 }
 

@@ -107,15 +107,24 @@ fn told(stage: &Stage, page: &Page, words: &[&str]) -> Option<String> {
         let metrics = outer::page::ask(page.http, "GET", "/metrics", &[], "").body;
         let escaped =
             |value: &Option<String>| value.clone().unwrap_or_default().replace('\\', "\\\\").replace('"', "\\\"");
-        let labels = [("reason", &row[9]), ("queue", &row[4]), ("to_end", &row[7])];
+        let labels = [("reason", &row[9]), ("queue", &row[4])];
         let labels = labels.map(|(name, value)| format!("{name}=\"{}\"", escaped(value)));
-        // Without tags.
-        let root = format!("root=\"{}", escaped(&row[6]).split(" [").next().unwrap_or_default());
-        let line = metrics.lines().find(|line| line.starts_with("pgweir_why_waiting{"));
-        println!("{line:?}");
-        line.is_some_and(|line| {
-            line.contains(&root) && !line.contains(" [") && labels.iter().all(|label| line.contains(label))
-        })
+        let of = |name: &str| metrics.lines().filter(|line| line.starts_with(name)).collect::<Vec<_>>().join("\n");
+        let (waiting, root) = (of("pgweir_why_waiting{"), of("pgweir_why_root{"));
+        println!("{waiting}\n{root}");
+        // Without tags, addresses and gids.
+        let is_private = [" [", " from ", "it's 7"].iter().any(|word| root.contains(word));
+        let is_root = match &row[6] {
+            None => root.is_empty(),
+            Some(root_words) if root_words.starts_with("prepared") => {
+                root.contains("a prepared transaction of postgres")
+            }
+            Some(root_words) => {
+                let words = root_words.split([',', '[']).next().unwrap_or_default().trim();
+                root.contains(&format!("root=\"{words}")) && root.contains(&format!("to_end=\"{}\"", escaped(&row[7])))
+            }
+        };
+        labels.iter().all(|label| waiting.contains(label)) && is_root && !is_private
     });
     row[7].clone()
 }

@@ -1,7 +1,7 @@
 //! Lines in the log for each pool whose clients wait long: the verdict when it begins, when its root or kind changes, and once a `stats_period` while
 //! it lasts; and a line at its end.
 //!
-//! Promises: of one pool at most a line in [`BETWEEN`], and at most [`LINES_MAX`] lines a look.
+//! Promises: of one pool at most a line in [`BETWEEN`], and at most [`LINES_MAX`] lines a look, with one about those that were left out.
 
 use std::collections::BTreeMap;
 use std::mem::{Discriminant, discriminant};
@@ -26,9 +26,14 @@ pub(super) struct VerdictLog(BTreeMap<PoolKey, Logged>);
 
 struct Logged {
     began: At,
-    /// When it was in trouble last.
+    /// The last moment at which it was in trouble.
     seen: At,
-    line_at: At,
+    line: Line,
+}
+
+/// The last line of a pool.
+struct Line {
+    at: At,
     cause: (Discriminant<Why>, Option<String>),
 }
 
@@ -41,45 +46,42 @@ impl VerdictLog {
         }
         let period = settings.console.stats_period.max(BETWEEN);
         let (mut lines, mut left_out) = (Vec::new(), 0_usize);
-        for verdict in verdicts {
-            let Some(trouble) = verdict.trouble() else { continue };
-            if !self.is_news(at, trouble, period) {
-                continue;
+        for (verdict, trouble) in verdicts.iter().filter_map(|verdict| Some((verdict, verdict.trouble()?))) {
+            let cause = (discriminant(&trouble.why), trouble.root(Detail::WithoutStatements));
+            let known = self.0.get_mut(&trouble.pool);
+            let is_due = known.as_ref().is_none_or(|logged| logged.line.is_followed(at, &cause, period));
+            let is_written = is_due && lines.len() < LINES_MAX;
+            if is_written {
+                lines.push((Level::Warning, format!("why: {}", verdict.sentence(Detail::Full))));
+            } else if is_due {
+                left_out += 1;
             }
-            match lines.len() < LINES_MAX {
-                true => lines.push((Level::Warning, format!("why: {}", verdict.sentence(Detail::Full)))),
-                false => left_out += 1,
+            let line = Line { at, cause };
+            match known {
+                Some(logged) if is_written => (logged.seen, logged.line) = (at, line),
+                Some(logged) => logged.seen = at,
+                // Without a line it begins with the next moment.
+                None if is_written => _ = self.0.insert(trouble.pool.clone(), Logged { began: at, seen: at, line }),
+                None => {}
             }
         }
+        let ended = self.ended(at);
+        let room = LINES_MAX.saturating_sub(lines.len());
+        left_out += ended.len().saturating_sub(room);
+        lines.extend(ended.into_iter().take(room));
         if left_out > 0 {
-            lines.push((Level::Warning, format!("why: clients of {left_out} more pools wait: SHOW WHY")));
+            lines.push((Level::Warning, format!("why: {left_out} lines about more pools were left out: SHOW WHY")));
         }
-        lines.extend(self.ended(at).into_iter().take(LINES_MAX));
         lines
-    }
-
-    fn is_news(&mut self, at: At, trouble: &Trouble, period: Duration) -> bool {
-        let cause = (discriminant(&trouble.why), trouble.root(Detail::WithoutStatements));
-        let Some(logged) = self.0.get_mut(&trouble.pool) else {
-            self.0.insert(trouble.pool.clone(), Logged { began: at, seen: at, line_at: at, cause });
-            return true;
-        };
-        logged.seen = at;
-        let wait = if logged.cause == cause { period } else { BETWEEN };
-        if since(logged.line_at, at) < wait {
-            return false;
-        }
-        (logged.line_at, logged.cause) = (at, cause);
-        true
     }
 
     /// Forgets the pools that have not been in trouble for a while.
     fn ended(&mut self, at: At) -> Vec<(Level, String)> {
-        let ended: Vec<(PoolKey, Logged)> =
-            self.0.extract_if(.., |_, logged| since(logged.seen, at) >= BETWEEN).collect();
+        let is_over = |logged: &Logged| since(logged.seen, at).is_none_or(|since| since >= BETWEEN);
+        let ended: Vec<(PoolKey, Logged)> = self.0.extract_if(.., |_, logged| is_over(logged)).collect();
         let line = |(pool, logged): (PoolKey, Logged)| {
             let (database, user) = (shown(&pool.database), shown(&pool.user));
-            let lasted = since(logged.began, logged.seen).as_secs();
+            let lasted = since(logged.began, logged.seen).unwrap_or_default().as_secs();
             let text = format!("why: no client of {database}/{user} waits long any more; some did for {lasted} s");
             (Level::Log, text)
         };
@@ -87,9 +89,17 @@ impl VerdictLog {
     }
 }
 
-/// 0 if the clock was set back.
-fn since(before: At, at: At) -> Duration {
-    Duration::from_millis(at.0.saturating_sub(before.0))
+impl Line {
+    /// Whether it is time for another line.
+    fn is_followed(&self, at: At, cause: &(Discriminant<Why>, Option<String>), period: Duration) -> bool {
+        let wait = if self.cause == *cause { period } else { BETWEEN };
+        since(self.at, at).is_none_or(|since| since >= wait)
+    }
+}
+
+/// `None`: the clock was set back.
+fn since(before: At, at: At) -> Option<Duration> {
+    at.0.checked_sub(before.0).map(Duration::from_millis)
 }
 
 #[cfg(test)]
@@ -160,6 +170,20 @@ mod tests {
         let all = || (0..300).map(|number| trouble(&format!("user{number}"), Why::Held)).collect::<Vec<_>>();
         let found = lines(1, |_| all());
         assert_eq!(found.len(), LINES_MAX + 1);
-        assert_eq!(found[LINES_MAX].1, "why: clients of 280 more pools wait: SHOW WHY");
+        assert_eq!(found[LINES_MAX].1, "why: 280 lines about more pools were left out: SHOW WHY");
+        // They have their lines at the next moments.
+        let found = lines(16, |_| all());
+        let beginning = |line: &&(u64, String)| line.1.starts_with("why: 3 clients of shop/user");
+        assert_eq!(found.iter().filter(beginning).count(), 300);
+    }
+
+    #[test]
+    fn a_clock_that_is_set_back_silences_nothing() {
+        let (mut log, settings) = (VerdictLog::default(), Global::default());
+        let mut seen = |second: u64, verdicts: &[Verdict]| log.seen(At(second * 1000), verdicts, &settings).len();
+        let held = [trouble("web", Why::Held)];
+        assert_eq!((seen(7200, &held), seen(3600, &held), seen(3601, &held)), (1, 1, 0));
+        assert_eq!((seen(3605, &[]), seen(3612, &[])), (0, 1));
+        assert_eq!((seen(3613, &held), seen(10, &[])), (1, 1), "an hour back: it is over");
     }
 }

@@ -43,7 +43,13 @@ pub(crate) fn session_due(tables: &mut Tables, limiters: &mut Limiters, step: &m
 /// A deadline of a session has passed: the session is refused. In `classic` the code is PgBouncer's, whatever becomes of its query.
 fn refuse_overdue(tables: &mut Tables, step: &Step<'_>, conn: ConnId, overdue: Overdue) {
     let (words, limit) = (overdue.words(), tables.view().pin_limit(conn));
-    refusals::count_ended(tables, step, conn, overdue.reason(limit.is_some()));
+    let session = &tables.sessions[conn];
+    let wait_for = match session.state() {
+        State::Waiting { wait_for, .. } => wait_for,
+        _ if tables.view().limit_wait(session).is_some() => WaitFor::Limit,
+        _ => WaitFor::Server,
+    };
+    refusals::count_ended(tables, step, conn, overdue.reason(wait_for));
     let code = match tables.view().may_be_committing(conn) {
         true => sqlstate::TRANSACTION_RESOLUTION_UNKNOWN,
         false => sqlstate::PROTOCOL_VIOLATION,

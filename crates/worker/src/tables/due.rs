@@ -56,17 +56,18 @@ impl Overdue {
         }
     }
 
-    /// `at_pin_limit`: the session waits because as many others keep a server as may.
-    pub(crate) fn reason(self, at_pin_limit: bool) -> Reason {
-        match self {
-            Overdue::QueryWait if at_pin_limit => Reason::MaxPinned,
-            Overdue::QueryWait => Reason::QueryWaitTimeout,
-            Overdue::Queued => Reason::QueryTimeout,
-            Overdue::Query => Reason::RunTimeout,
-            Overdue::ClientIdle => Reason::ClientIdleTimeout,
-            Overdue::IdleTransaction => Reason::IdleTransactionTimeout,
-            Overdue::Transaction => Reason::TransactionTimeout,
-            Overdue::Stalled => Reason::ClientStalled,
+    /// `wait_for`: what the session waits for.
+    pub(crate) fn reason(self, wait_for: WaitFor) -> Reason {
+        match (self, wait_for) {
+            (Overdue::QueryWait, WaitFor::Pin) => Reason::MaxPinned,
+            (Overdue::QueryWait, WaitFor::Limit) => Reason::LimitWaitTimeout,
+            (Overdue::QueryWait, _) => Reason::QueryWaitTimeout,
+            (Overdue::Queued, _) => Reason::QueuedTooLong,
+            (Overdue::Query, _) => Reason::RanTooLong,
+            (Overdue::ClientIdle, _) => Reason::ClientIdleTimeout,
+            (Overdue::IdleTransaction, _) => Reason::IdleTransactionTimeout,
+            (Overdue::Transaction, _) => Reason::TransactionTimeout,
+            (Overdue::Stalled, _) => Reason::ClientStalled,
         }
     }
 }
