@@ -196,7 +196,7 @@ fn whys(verdicts: &[Verdict]) -> Box<[WhySecond]> {
         waiting: trouble.waiting,
         queue: trouble.queue().map_or("", Queue::word).into(),
         root: trouble.root(Detail::WithoutStatements).unwrap_or_default().into(),
-        sentence: verdict.sentence(Detail::Full).into(),
+        sentence: verdict.past_sentence(Detail::Full).into(),
     };
     verdicts.iter().filter_map(|verdict| Some(one(verdict.trouble()?, verdict))).take(WHYS_MAX).collect()
 }

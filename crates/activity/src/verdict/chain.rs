@@ -8,9 +8,9 @@ use std::time::Duration;
 use observe::{Blocking, Prepared, State, Waiter, is_prepared};
 use units::PoolKey;
 
-use super::LockOn;
 use super::index::Index;
 use super::survey::{has_server_of, idle};
+use super::{LockOn, STATEMENT_LEN_MAX};
 use crate::moment::{Moment, Origin, Row, is_of_pgweir};
 use crate::statement::ddl;
 use crate::tags::Tags;
@@ -100,9 +100,6 @@ pub enum LinkState {
     /// It does nothing, or its state is not known.
     Other,
 }
-
-/// Bytes of a statement that are kept.
-const STATEMENT_LEN_MAX: usize = 120;
 
 impl WaitChain {
     #[must_use]

@@ -28,7 +28,7 @@ use crate::moment::{EndedDeadlock, Moment, Pool, Row, View};
 use crate::tags::Tags;
 
 pub use chain::{Link, LinkOwner, LinkState, WaitChain};
-pub use survey::Servers;
+pub use survey::{Busiest, Servers};
 pub use words::{Detail, Ending, NOTHING_KNOWN};
 
 /// A pool is in trouble when a client has waited for this time, for a server or for a lock. Shorter queues come and go where all is well. PostgreSQL, too, looks
@@ -78,8 +78,8 @@ pub enum Why {
     LockOnly(WaitChain),
     /// Most servers wait until a synchronous standby has confirmed their commits. The queue is a consequence.
     Standby,
-    /// Most servers run statements. The queue is a cause.
-    Computing,
+    /// Most servers run statements. The queue is a cause. With the statement that most of them run, where that is known.
+    Computing(Option<Box<Busiest>>),
     /// Most servers still run a statement of a client that has gone, or are being cancelled.
     Ending,
     /// Most servers have a client that is idle in its transaction. The link is the longest idle. The queue is a cause.
@@ -131,7 +131,7 @@ impl Why {
             Why::Behind(_) => "locks",
             Why::LockOnly(_) => "locks only",
             Why::Standby => "standby",
-            Why::Computing => "statements",
+            Why::Computing(_) => "statements",
             Why::Ending => "cancels",
             Why::IdleInTransaction(_) => "idle in transaction",
             Why::Kept(_) => "kept",
@@ -146,7 +146,7 @@ impl Why {
     pub fn queue(&self) -> Option<Queue> {
         match self {
             Why::Behind(_) | Why::Standby | Why::Held | Why::NoServer => Some(Queue::Consequence),
-            Why::Computing | Why::IdleInTransaction(_) | Why::Kept(_) => Some(Queue::Cause),
+            Why::Computing(_) | Why::IdleInTransaction(_) | Why::Kept(_) => Some(Queue::Cause),
             Why::LockOnly(_) | Why::Unseen | Why::Ending => None,
         }
     }
@@ -240,8 +240,14 @@ fn cause(moment: &Moment, survey: &survey::Survey<'_>) -> Why {
     {
         return Why::Kept(link);
     }
-    if most == servers.unseen && most > servers.computing { Why::Unseen } else { Why::Computing }
+    if most == servers.unseen && most > servers.computing {
+        return Why::Unseen;
+    }
+    Why::Computing(survey::busiest(&survey.computing).map(Box::new))
 }
+
+/// Bytes of a statement that are kept.
+const STATEMENT_LEN_MAX: usize = 120;
 
 /// The tags of a statement by which a person knows whose it is.
 const TAGS_MAX: usize = 4;

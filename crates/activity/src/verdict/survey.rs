@@ -1,14 +1,16 @@
 //! The servers of one pool at one moment, counted by their activity.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use units::PoolKey;
 
-use super::MOST_PERCENT;
 use super::index::Index;
-use crate::moment::{Pool, Row, View};
+use super::{MOST_PERCENT, STATEMENT_LEN_MAX};
+use crate::moment::{CPU, Pool, Row, View};
+use crate::tags::Tags;
 
-/// The servers of a pool. Each is counted in one of these fields, besides `open`.
+/// The servers of a pool. Each is counted in one of these fields, besides `open` and `on_processor`.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct Servers {
     /// All that are connected, or being connected.
@@ -19,6 +21,8 @@ pub struct Servers {
     pub standby: u32,
     /// Servers that run a statement.
     pub computing: u32,
+    /// Those of `computing` that wait for nothing at PostgreSQL: they have a processor, or want one.
+    pub on_processor: u32,
     /// They run a statement, and PostgreSQL has not told its wait event.
     pub unseen: u32,
     /// Their client is idle in its transaction.
@@ -49,6 +53,19 @@ pub(super) struct Survey<'m> {
     pub(super) behind: Vec<&'m Row>,
     pub(super) longest_idle: Option<&'m Row>,
     pub(super) longest_kept: Option<&'m Row>,
+    /// The servers that run a statement.
+    pub(super) computing: Vec<&'m Row>,
+}
+
+/// The statement that most of a pool's computing servers run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Busiest {
+    /// The servers that run it.
+    pub count: u32,
+    /// Its beginning, without constants.
+    pub statement: String,
+    /// Those of one of the servers.
+    pub tags: Tags,
 }
 
 enum Doing {
@@ -62,7 +79,8 @@ enum Doing {
 
 pub(super) fn survey<'m>(index: &Index<'m>, key: &PoolKey, pool: &Pool) -> Survey<'m> {
     let mut servers = Servers { idle: pool.servers_idle, login: pool.servers_login, ..Servers::default() };
-    let mut survey = Survey { servers, behind: Vec::new(), longest_idle: None, longest_kept: None };
+    let (behind, computing) = (Vec::new(), Vec::new());
+    let mut survey = Survey { servers, behind, longest_idle: None, longest_kept: None, computing };
     let hosts = &index.moment.hosts;
     let is_read = !hosts.is_empty() && hosts.iter().all(|host| matches!(host.view, View::Whole(_)));
     let mut seen = 0_u32;
@@ -84,6 +102,8 @@ pub(super) fn survey<'m>(index: &Index<'m>, key: &PoolKey, pool: &Pool) -> Surve
             }
             Doing::Computing => {
                 servers.computing += 1;
+                servers.on_processor += u32::from(row.wait() == Some(CPU));
+                survey.computing.push(row);
                 servers.longest_statement = servers.longest_statement.max(statement_age(row));
             }
             Doing::Unseen => servers.unseen += 1,
@@ -139,4 +159,16 @@ pub(super) fn idle(row: &Row) -> Duration {
 
 fn kept(row: &Row) -> Duration {
     row.session.as_ref().and_then(|session| session.times.kept).unwrap_or_default()
+}
+
+/// `None`: the statements are not known, or each server runs another one.
+pub(super) fn busiest(rows: &[&Row]) -> Option<Busiest> {
+    let mut found: BTreeMap<String, (u32, &Tags)> = BTreeMap::new();
+    for row in rows {
+        let Some(text) = row.statement().filter(|text| !text.is_empty()) else { continue };
+        let statement = sql::redacted_by_any_rules(text.as_bytes(), STATEMENT_LEN_MAX);
+        found.entry(statement).or_insert((0, &row.tags)).0 += 1;
+    }
+    let (statement, (count, tags)) = found.into_iter().max_by_key(|(_, (count, _))| *count)?;
+    (count > 1 || rows.len() == 1).then(|| Busiest { count, statement, tags: tags.clone() })
 }

@@ -10,7 +10,7 @@ use units::names::shown;
 
 use super::chain::{Link, LinkOwner, LinkState, WaitChain};
 use super::survey::Servers;
-use super::{LockOn, Queue, Trouble, Verdict, Why, tags_shown};
+use super::{Busiest, LockOn, Queue, Trouble, Verdict, Why, tags_shown};
 use crate::moment::EndedDeadlock;
 
 /// The sentence if the observer has not looked.
@@ -51,8 +51,18 @@ impl Verdict {
     /// The whole verdict. Names and tags in it are as clients chose them, shortened.
     #[must_use]
     pub fn sentence(&self, detail: Detail) -> String {
+        self.sentence_with("To end it", detail)
+    }
+
+    /// The same for a moment that is over: what ended the root then may hit another one now.
+    #[must_use]
+    pub fn past_sentence(&self, detail: Detail) -> String {
+        self.sentence_with("To end it then", detail)
+    }
+
+    fn sentence_with(&self, to_end: &str, detail: Detail) -> String {
         match self {
-            Verdict::Trouble(trouble) => trouble.sentence(detail),
+            Verdict::Trouble(trouble) => trouble.sentence(to_end, detail),
             Verdict::NothingWrong { unseen, deadlock } => {
                 let mut text = "Nothing is wrong: no client has waited for 1 s or longer.".to_owned();
                 if let Some((pool, ended)) = deadlock {
@@ -99,17 +109,21 @@ impl Trouble {
         match &self.why {
             Why::Behind(chain) | Why::LockOnly(chain) => chain.root(),
             Why::IdleInTransaction(link) | Why::Kept(link) => Some(link),
-            Why::Standby | Why::Computing | Why::Ending | Why::Held | Why::NoServer | Why::Unseen => None,
+            Why::Standby | Why::Computing(_) | Why::Ending | Why::Held | Why::NoServer | Why::Unseen => None,
         }
     }
 
-    fn sentence(&self, detail: Detail) -> String {
+    fn sentence(&self, to_end: &str, detail: Detail) -> String {
         let (servers, pool) = (&self.servers, pool_name(&self.pool));
         let mut text = match &self.why {
             Why::LockOnly(chain) => {
                 let who = counted(chain.behind, "client");
                 let verbs = if chain.behind == 1 { "has a server and waits" } else { "have a server and wait" };
-                format!("{who} of {pool} {verbs} for a lock {}. No client waits for a server", behind(chain, detail))
+                let queued = match self.waiting {
+                    0 => "No client waits for a server".to_owned(),
+                    count => format!("{} for a server, and none of these has waited for 1 s", waits(count)),
+                };
+                format!("{who} of {pool} {verbs} for a lock {}. {queued}", behind(chain, detail))
             }
             why => {
                 let wait = if self.waiting == 1 { "waits" } else { "wait" };
@@ -131,7 +145,7 @@ impl Trouble {
         }
         if let Some(ending) = self.ending() {
             let place = if ending.place == CONSOLE { String::new() } else { format!(" at {}", ending.place) };
-            _ = write!(text, " To end it{place}: {}", ending.statement);
+            _ = write!(text, " {to_end}{place}: {}", ending.statement);
         }
         text
     }
@@ -147,9 +161,11 @@ impl Trouble {
                 let (count, verb) = part(servers.standby, servers.open, "wait");
                 format!("{count} {verb} until a synchronous standby has confirmed their commits")
             }
-            Why::Computing => {
+            Why::Computing(busiest) => {
                 let longest = seconds(servers.longest_statement);
-                format!("{}; the longest statement has run for {longest}", doings(servers))
+                let busiest = busiest.as_ref().filter(|_| detail == Detail::Full);
+                let most = busiest.map(|busiest| most_run(servers, busiest)).unwrap_or_default();
+                format!("{}{most}; the longest statement has run for {longest}", doings(servers))
             }
             Why::Ending => doings(servers),
             Why::Unseen => format!("{}; what these wait for at PostgreSQL is not known", doings(servers)),
@@ -192,9 +208,12 @@ fn advice(why: &Why, servers: &Servers) -> Option<&'static str> {
         }
         Why::Behind(_) => "More servers would not help.",
         Why::Standby => "More servers would not help. pg_stat_replication has the standbys.",
-        Why::Computing => {
-            "The pool is too small for its statements: a larger pool helps while PostgreSQL has cores to spare, and faster statements always \
-             (SHOW QUERIES)."
+        Why::Computing(_) if servers.on_processor * 2 >= servers.computing => {
+            "The pool is too small for its statements. As most of them compute, a larger pool helps only while PostgreSQL has idle cores, and \
+             faster statements always (SHOW WAITS BY STATEMENT)."
+        }
+        Why::Computing(_) => {
+            "The pool is too small for its statements: a larger pool would help, or faster statements (SHOW WAITS BY STATEMENT)."
         }
         Why::IdleInTransaction(_) => "Its transactions are long: shorter ones, or a larger pool, would help.",
         Why::Kept(_) => "A larger pool would help, or clients that do not keep a server (SHOW PINS).",
@@ -217,6 +236,17 @@ fn part(count: u32, open: u32, verb: &str) -> (String, String) {
         (1, _) => (format!("1 of its {open} servers"), format!("{verb}s")),
         _ if count >= open => (format!("its {count} servers all"), verb.to_owned()),
         _ => (format!("{count} of its {open} servers"), verb.to_owned()),
+    }
+}
+
+/// `, 4 of them select … from orders [report]`.
+fn most_run(servers: &Servers, busiest: &Busiest) -> String {
+    let tags = tags_shown(&busiest.tags);
+    let tags = if tags.is_empty() { tags } else { format!(" [{tags}]") };
+    let statement = bounded_to(&busiest.statement, 2 * TEXT_CHARS_MAX);
+    match servers.computing {
+        1 => format!(": {statement}{tags}"),
+        _ => format!(", {} of them {statement}{tags}", busiest.count),
     }
 }
 
@@ -420,6 +450,11 @@ fn chosen(name: &str) -> String {
 
 fn pool_name(pool: &PoolKey) -> String {
     format!("{}/{}", shown(&pool.database), shown(&pool.user))
+}
+
+/// `3 clients wait`.
+fn waits(count: u32) -> String {
+    format!("{} {}", counted(count, "client"), if count == 1 { "waits" } else { "wait" })
 }
 
 fn counted(count: u32, what: &str) -> String {

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::mem::{Discriminant, discriminant};
 use std::time::Duration;
 
-use activity::verdict::{Detail, Trouble, Why};
+use activity::verdict::{Detail, Why};
 use activity::{At, Verdict};
 use machine::Level;
 use settings::Global;
@@ -104,7 +104,7 @@ fn since(before: At, at: At) -> Option<Duration> {
 
 #[cfg(test)]
 mod tests {
-    use activity::verdict::Servers;
+    use activity::verdict::{Servers, Trouble};
 
     use super::*;
 
