@@ -26,6 +26,9 @@ const ALIKE_NAMED: usize = 12;
 /// Verdicts at the top: most often few roots stop all pools.
 const VERDICTS_MAX: usize = 3;
 
+/// Times of trouble that are listed beside these.
+const OTHER_TIMES_MAX: usize = 12;
+
 /// Classes of wait events from the bottom of the chart, each with its colour in the style; all others are `other`.
 const CLASSES: [&str; 9] = ["CPU", "IO", "LWLock", "Lock", "IPC", "BufferPin", "Client", "Timeout", "Pool"];
 
@@ -156,7 +159,10 @@ fn sentences(sums: &Sums, worst: Option<&RowLine>) -> Vec<String> {
     if total == 0 {
         return vec!["Nobody waited for anything, and nothing ran when it was looked.".to_owned()];
     }
-    let mut sentences: Vec<String> = sums.verdicts().into_iter().take(VERDICTS_MAX).map(verdict).collect();
+    let verdicts = sums.verdicts();
+    let (shown, others) = verdicts.split_at(verdicts.len().min(VERDICTS_MAX));
+    let mut sentences: Vec<String> = shown.iter().map(|sum| verdict(sum)).collect();
+    sentences.extend(other_times(others));
     // A process of an earlier build gives no verdicts.
     let waited_long = sums.seconds.values().any(|second| second.max_wait >= 1.0);
     if sentences.is_empty() && !waited_long {
@@ -198,12 +204,43 @@ fn tag_values(tags: &str) -> String {
     values.take(TAGS_NAMED).collect::<Vec<_>>().join(", ")
 }
 
-/// `At 14:03:20: 60 clients of shop/web wait, because … This was so in 25 of the seconds.`
+/// `From 2026-07-01 14:03:20 to 14:03:45: 60 clients of shop/web wait, because … It was so in 25 seconds.`
 fn verdict(sum: &WhySum) -> String {
     let seconds = if sum.seconds == 1 { "1 second".to_owned() } else { format!("{} seconds", sum.seconds) };
-    let WhyLine { when, database, user, waiting, sentence, .. } = &sum.worst;
+    let WhyLine { database, user, waiting, sentence, .. } = &sum.worst;
     let unnamed = || format!("{waiting} clients of {database}/{user} waited. Administrators see why.");
-    format!("At {}: {} It was so in {seconds}.", when.time, sentence.clone().unwrap_or_else(unnamed))
+    let sentence = sentence.clone().unwrap_or_else(unnamed);
+    let when = match sum.from.at == sum.to.at {
+        true => format!("At {}", sum.from.time),
+        false => format!("From {}", between(sum)),
+    };
+    format!("{when}: {sentence} It was so in {seconds}.")
+}
+
+/// `2026-07-01 14:03:20 to 14:03:45`: the day once if it is the same.
+fn between(sum: &WhySum) -> String {
+    let (from, to): (&str, &str) = (&sum.from.time, &sum.to.time);
+    let day = |time: &str| time.split(' ').next().map(str::to_owned);
+    let clock = to.rsplit(' ').next().filter(|_| day(from) == day(to)).unwrap_or(to);
+    if from == to { from.to_owned() } else { format!("{from} to {clock}") }
+}
+
+/// The times of trouble that have no sentence of their own: when, how many clients, and the root.
+fn other_times(others: &[&WhySum]) -> Option<String> {
+    let one = |sum: &&WhySum| {
+        let WhyLine { database, user, waiting, root, .. } = &sum.worst;
+        let root = root.as_ref().filter(|root| !root.is_empty()).map(|root| format!(" behind {root}"));
+        format!("{}: {waiting} clients of {database}/{user}{}", between(sum), root.unwrap_or_default())
+    };
+    let mut others: Vec<&WhySum> = others.to_vec();
+    let left_out = others.len().saturating_sub(OTHER_TIMES_MAX);
+    others.truncate(OTHER_TIMES_MAX);
+    others.sort_by_key(|sum| sum.from.at);
+    let mut listed: Vec<String> = others.iter().map(one).collect();
+    if left_out > 0 {
+        listed.push(format!("and {left_out} more"));
+    }
+    (!listed.is_empty()).then(|| format!("Less was waited at other times: {}.", listed.join("; ")))
 }
 
 fn tiles(sums: &Sums) -> Vec<(String, &'static str)> {

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::lines::{Line, PoolLine, RowLine, SampleLine, Waiting, WhyLine};
+use crate::lines::{Line, PoolLine, RowLine, SampleLine, Waiting, When, WhyLine};
 
 /// Rows that are kept, of which the worst are shown.
 const ROWS_MAX: usize = 4096;
@@ -47,7 +47,9 @@ pub struct Sums {
     /// Processes behind which others stood.
     pub(crate) blockers: BTreeSet<i64>,
     /// By database, user, and the root.
-    whys: BTreeMap<(String, String, Option<String>), WhySum>,
+    /// By pool and root.
+    whys: BTreeMap<(String, String, Option<String>), Vec<WhySum>>,
+    why_count: usize,
     counts: BTreeMap<(String, String), (u64, u64)>,
 }
 
@@ -72,17 +74,22 @@ pub(crate) struct SecondSum {
     pub(crate) transactions: Option<f64>,
 }
 
-/// The seconds in which one pool waited for one root.
+/// One time in which one pool waited for one root.
 #[derive(Debug)]
 pub(crate) struct WhySum {
+    pub(crate) from: When,
+    pub(crate) to: When,
     pub(crate) worst: WhyLine,
     pub(crate) seconds: u64,
     /// Clients, times the seconds in which they waited.
     pub(crate) waited: u64,
 }
 
-/// Pools and roots that are told apart. More than a page shows, and few enough to keep whatever a file has.
+/// Times, pools and roots that are told apart. More than a page shows, and few enough to keep whatever a file has.
 const WHYS_MAX: usize = 1000;
+
+/// After so many seconds without trouble it is another time.
+const CALM_MS: u64 = 10_000;
 
 /// Samples by a name.
 #[derive(Debug, Default)]
@@ -197,13 +204,21 @@ impl Sums {
         }
     }
 
-    /// Keeps the worst second of each pool and root: the second in which most clients waited.
+    /// Keeps the worst second of each time of trouble: the second in which most clients waited.
     fn add_why(&mut self, line: WhyLine) {
         let key = (line.database.clone(), line.user.clone(), line.root.clone());
-        if self.whys.len() >= WHYS_MAX && !self.whys.contains_key(&key) {
+        let is_full = self.why_count >= WHYS_MAX;
+        let times = self.whys.entry(key).or_default();
+        let goes_on = |sum: &&mut WhySum| line.when.at.saturating_sub(sum.to.at) <= CALM_MS;
+        let Some(sum) = times.last_mut().filter(goes_on) else {
+            if !is_full {
+                let waited = line.waiting.max(1);
+                times.push(WhySum { from: line.when.clone(), to: line.when.clone(), worst: line, seconds: 1, waited });
+                self.why_count += 1;
+            }
             return;
-        }
-        let sum = self.whys.entry(key).or_insert_with(|| WhySum { worst: line.clone(), seconds: 0, waited: 0 });
+        };
+        sum.to = line.when.clone();
         sum.seconds += 1;
         // A second in which nobody waited for a server, but for a lock, counts too.
         sum.waited = sum.waited.saturating_add(line.waiting.max(1));
@@ -212,9 +227,9 @@ impl Sums {
         }
     }
 
-    /// The verdicts of this time, by the seconds that clients have waited.
+    /// The times of trouble, by the seconds that clients have waited.
     pub(crate) fn verdicts(&self) -> Vec<&WhySum> {
-        let mut ranked: Vec<&WhySum> = self.whys.values().collect();
+        let mut ranked: Vec<&WhySum> = self.whys.values().flatten().collect();
         ranked.sort_by_key(|sum| Reverse(sum.waited));
         ranked
     }

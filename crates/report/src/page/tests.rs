@@ -84,11 +84,37 @@ fn the_verdict_for_which_clients_have_waited_longest_comes_first() {
     sums.add(&format!("[{}]", lines.join(","))).expect("lines");
     let page = sums.page(&heading());
     let (first, second) = (
-        "At 2026-07-01 12:00:11: 10 clients of shop/app wait, because of &#60;billing&#62;. It was so in 3 seconds.",
+        "From 2026-07-01 12:00:10 to 12:00:12: 10 clients of shop/app wait, because of &#60;billing&#62;. It was so in 3 seconds.",
         "At 2026-07-01 12:00:13: 20 clients of shop/app wait, because of deploy. It was so in 1 second.",
     );
     let places = [first, second, "75.0 % of what was seen"].map(|words| page.find(words));
     assert!(places.is_sorted() && places[0].is_some(), "{places:?} {page}");
+}
+
+/// Two times of one root are two, and what has no sentence is listed all the same.
+#[test]
+fn no_time_of_trouble_is_lost() {
+    let mut sums = sums();
+    let mut lines: Vec<String> = (0..4).map(|second| why(second, 30, "billing")).collect();
+    lines.extend((10..14).map(|second| why(second, 20, "deploy")));
+    lines.extend((30..34).map(|second| why(second, 25, "billing")));
+    lines.push(why(40, 5, "prepared transaction 'xa-7' of payer"));
+    lines.push(why(50, 4, ""));
+    sums.add(&format!("[{}]", lines.join(","))).expect("lines");
+    let told = sentences(&sums, None);
+    let beginnings: Vec<&str> =
+        told.iter().take(3).map(|sentence| sentence.split(" clients").next().unwrap_or_default()).collect();
+    let expected = [
+        "From 2026-07-01 12:00:00 to 12:00:03: 30",
+        "From 2026-07-01 12:00:30 to 12:00:33: 25",
+        "From 2026-07-01 12:00:10 to 12:00:13: 20",
+    ];
+    assert_eq!(beginnings, expected);
+    assert_eq!(
+        told[3],
+        "Less was waited at other times: 2026-07-01 12:00:40: 5 clients of shop/app behind prepared transaction 'xa-7' of payer; \
+         2026-07-01 12:00:50: 4 clients of shop/app."
+    );
 }
 
 #[test]
