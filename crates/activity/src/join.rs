@@ -149,10 +149,12 @@ fn prepared(host: u16, seen: &Host) -> Vec<Row> {
     let row = |pid: i32| {
         let kind = Some("prepared transaction".to_owned());
         let backend = match seen.prepared.get(&pid) {
-            Some(Prepared { owner, database, age, .. }) => {
+            Some(Prepared { gid, owner, database, age }) => {
                 let ages = Ages { transaction: Some(*age), ..Ages::default() };
                 let (database, user) = (Some(database.clone()), Some(owner.clone()));
-                Backend { pid, kind, database, user, ages, ..Backend::default() }
+                // What made it: a name for it among statements.
+                let query = Some(format!("PREPARE TRANSACTION '{}'", gid.replace('\'', "''")));
+                Backend { pid, kind, database, user, ages, query, ..Backend::default() }
             }
             None => Backend { pid, kind, ..Backend::default() },
         };

@@ -189,12 +189,17 @@ impl Screen {
     /// # Errors
     /// In words, if there is no such view, table or column.
     pub fn begin(&mut self, wanted: &Beginning) -> Result<(), String> {
-        let view = wanted.view.as_deref().unwrap_or("overview");
+        // Only this view shows another time than now.
+        let usual = if wanted.span.is_some() { View::Waits } else { View::Overview };
+        let view = wanted.view.as_deref().unwrap_or(usual.name());
         self.view = View::by_name(view).ok_or_else(|| {
             let all = View::ALL.map(View::name).join(", ");
             format!("there is no view {view:?}; there are {all}")
         })?;
         if let Some(span) = &wanted.span {
+            if self.view != View::Waits {
+                return Err(format!("{view} shows what is now: --span is for the view {}", View::Waits.name()));
+            }
             self.span = span_of(span)?;
         }
         let mut choice = Choice::default();

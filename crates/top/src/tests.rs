@@ -14,6 +14,7 @@ use crate::plain::lines_of;
 use crate::rows::table;
 use crate::screen::{Beginning, Heard, Palette, Screen};
 use crate::text::width;
+use crate::views::View;
 use crate::{Effect, Key, Table, draw, text_of};
 
 const CULPRIT: &str = "UPDATE items SET n = n + 1\nWHERE id = 7 /* controller='Report\u{1b}[2J' */";
@@ -470,4 +471,17 @@ fn as_text_a_row_is_a_line_and_nothing_is_cut() {
     assert_eq!(text_of(&screen("statements")), Err("this pgweir has no SHOW QUERIES".to_owned()));
     let text = text_of(&screen("overview")).expect("it is always there");
     assert!(text.contains("Blocker: 50 wait behind client 17 (deploy)"), "{text}");
+}
+
+/// Every other view shows what is now.
+#[test]
+fn a_span_is_of_the_view_of_waits() {
+    let begin = |view: Option<&str>| {
+        let mut screen = Screen::new("db1:6432", Palette::Plain);
+        let view = view.map(str::to_owned);
+        screen.begin(&Beginning { view, span: Some("15min".to_owned()), ..Beginning::default() }).map(|()| screen.view)
+    };
+    assert_eq!(begin(None), Ok(View::Waits));
+    assert_eq!(begin(Some("waits")), Ok(View::Waits));
+    assert!(begin(Some("locks")).is_err_and(|why| why.contains("--span is for the view waits")));
 }

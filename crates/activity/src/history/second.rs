@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use machine::Peer;
-use observe::pid_shown;
+use observe::{is_prepared, pid_shown};
 use sql::redacted_by_any_rules;
 use units::{PoolKey, Serial};
 
@@ -251,7 +251,9 @@ fn chains(moment: &Moment) -> BTreeMap<Place, Chain> {
 
 fn who(row: &Row, options: &Options) -> Who {
     let statement = row.statement().unwrap_or_default();
-    let statement: Box<str> = if options.literals {
+    // A gid names the transaction, as a table's name does.
+    let is_named = row.pid().is_some_and(is_prepared);
+    let statement: Box<str> = if options.literals || is_named {
         let end = statement.floor_char_boundary(STATEMENT_LEN_MAX);
         statement[..end].into()
     } else {
