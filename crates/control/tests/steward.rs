@@ -411,7 +411,7 @@ fn what_is_asked_of_the_past_is_answered_once_the_disk_is_read() {
         assert_eq!(steward.serve(ControlEvent::Recalled(number, Box::new(past))), None);
         diary.take().iter().filter(|line| line.starts_with("answer ")).count()
     };
-    assert_eq!(answers(2, Past::Seconds(span, Box::new(History::default()))), 1);
+    assert_eq!(answers(2, Past::Seconds(span, Box::default())), 1);
     assert_eq!((answers(1, waits()), answers(1, waits())), (1, 0), "it is answered once");
     assert_eq!((answers(9, waits()), answers(3, Past::Refused("too many".to_owned()))), (0, 1));
 }

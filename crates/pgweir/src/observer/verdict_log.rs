@@ -28,11 +28,11 @@ struct Logged {
     began: At,
     /// The last moment at which it was in trouble.
     seen: At,
-    line: Line,
+    line: LastLine,
 }
 
 /// The last line of a pool.
-struct Line {
+struct LastLine {
     at: At,
     cause: (Discriminant<Why>, Option<String>),
 }
@@ -56,7 +56,7 @@ impl VerdictLog {
             } else if is_due {
                 left_out += 1;
             }
-            let line = Line { at, cause };
+            let line = LastLine { at, cause };
             match known {
                 Some(logged) if is_written => (logged.seen, logged.line) = (at, line),
                 Some(logged) => logged.seen = at,
@@ -89,7 +89,7 @@ impl VerdictLog {
     }
 }
 
-impl Line {
+impl LastLine {
     /// Whether it is time for another line.
     fn is_followed(&self, at: At, cause: &(Discriminant<Why>, Option<String>), period: Duration) -> bool {
         let wait = if self.cause == *cause { period } else { BETWEEN };
