@@ -230,7 +230,11 @@ fn other_times(others: &[&WhySum]) -> Option<String> {
     let one = |sum: &&WhySum| {
         let WhyLine { database, user, waiting, root, .. } = &sum.worst;
         let root = root.as_ref().filter(|root| !root.is_empty()).map(|root| format!(" behind {root}"));
-        format!("{}: {waiting} clients of {database}/{user}{}", between(sum), root.unwrap_or_default())
+        let clients = match waiting {
+            0 => format!("clients of {database}/{user} that had a server"),
+            _ => format!("{waiting} clients of {database}/{user}"),
+        };
+        format!("{}: {clients}{}", between(sum), root.unwrap_or_default())
     };
     let mut others: Vec<&WhySum> = others.to_vec();
     let left_out = others.len().saturating_sub(OTHER_TIMES_MAX);
