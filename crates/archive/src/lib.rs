@@ -1,4 +1,4 @@
-//! The history on disk: a ring of files, to which each second is added, and which are read over any time that they reach back to.
+//! The history on disk: a ring of files. A thread adds each second to the newest file; readers can read any span of time.
 //!
 //! ```text
 //!   observer ─ a second ─► writer, a thread ─► PATH                     the newest seconds; full, it becomes
@@ -7,11 +7,11 @@
 //!   report, SHOW WAITS, page ◄┴─ Reading ◄──── all of them, a minute at a time
 //! ```
 //!
-//! Promises: who observes waits for no disk; all files together are never larger than they may be; what cannot be written is said once, and once more
-//! when it is over; a file that is not ours is not touched; what was torn is passed over and said. Only the owner may read the files. Reading holds
-//! a minute in memory, however long the time is.
+//! Promises: The observer never waits for the disk. A failure to write is logged once, and its end once. All files together never exceed `size_max`.
+//! Files that pgweir has not written are not touched. Readers skip torn and damaged parts, and list each in [`Reading::complaints`]. Only the owner
+//! may read the files. A reading holds a minute in memory, whatever the length of its span.
 //!
-//! Deliberately does not do: fsync. What the machine loses when it loses power is some seconds.
+//! Deliberately does not do: fsync. A power failure may cost the last seconds.
 
 mod reading;
 mod segments;
@@ -23,14 +23,14 @@ use std::path::PathBuf;
 pub use reading::{ReadBack, Reading, read_back};
 pub use writer::{Archive, Written};
 
-/// Which files, and how large all are together.
+/// The path of the newest file, and the largest size of all files together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Location {
     pub path: PathBuf,
     pub size_max: u64,
 }
 
-/// The system's words for an error, without its number.
+/// The system's message for an error, without its number.
 fn why(error: &io::Error) -> String {
     let text = error.to_string();
     match text.find(" (os error ") {

@@ -1,10 +1,10 @@
-//! Which files there are, what they begin with, and how one becomes old.
+//! The files of the ring: their names, their headers, and how the newest one is retired.
 //!
-//! A segment's name is the file's, a point, and when its first second was, in UTC. One that begins in the future is of a clock that was ahead: it is
-//! the first that is removed.
+//! A segment's name is the path's, a point, and the time of its first second in UTC. A segment that begins in the future was written while the clock
+//! was ahead: it is removed first.
 
 use std::ffi::OsString;
-use std::fs::{self, File, OpenOptions, Permissions};
+use std::fs::{self, File, Metadata, OpenOptions, Permissions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -12,24 +12,37 @@ use std::path::{Path, PathBuf};
 use activity::At;
 use activity::history::frames::{HEADER, begun_at};
 use jiff::Timestamp;
+use rustix::fs::{CWD, RenameFlags, renameat_with};
+use rustix::io::Errno;
 
-/// Of how many files of full size the ring is: the newest, and those that are old.
+/// The number of files of full size in the ring: the newest file and the segments.
 pub(crate) const SEGMENTS: u64 = 16;
 
-/// As in 20260701T140512Z.
+/// For example 20260701T140512Z.
 const STAMP: &str = "%Y%m%dT%H%M%SZ";
 const STAMP_LEN: usize = 16;
 
-/// One that is full.
+/// A retired file.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Segment {
-    /// With what tells two of one second apart.
+    /// Ends with a number if another segment has the same first second.
     stamp: String,
     pub(crate) path: PathBuf,
     pub(crate) len: u64,
+    pub(crate) inode: Inode,
 }
 
-/// The old ones, from the oldest.
+/// The device and the inode of a file: its identity while its name changes.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Inode(u64, u64);
+
+impl Inode {
+    pub(crate) fn of(metadata: &Metadata) -> Inode {
+        Inode(metadata.dev(), metadata.ino())
+    }
+}
+
+/// The segments, from the oldest.
 pub(crate) fn segments(path: &Path) -> io::Result<Vec<Segment>> {
     let Some(name) = path.file_name() else { return Ok(Vec::new()) };
     let begin = with_end(name.into(), ".");
@@ -42,10 +55,15 @@ pub(crate) fn segments(path: &Path) -> io::Result<Vec<Segment>> {
         let Some(stamp) = rest.and_then(|rest| str::from_utf8(rest).ok()).filter(|stamp| is_stamp(stamp)) else {
             continue;
         };
-        // It may be gone meanwhile.
+        // Another process may have removed it.
         let Ok(metadata) = entry.metadata() else { continue };
         if metadata.is_file() {
-            found.push(Segment { stamp: stamp.to_owned(), path: entry.path(), len: metadata.len() });
+            found.push(Segment {
+                stamp: stamp.to_owned(),
+                path: entry.path(),
+                len: metadata.len(),
+                inode: Inode::of(&metadata),
+            });
         }
     }
     found.sort();
@@ -74,24 +92,37 @@ fn with_end(name: OsString, end: &str) -> OsString {
     name
 }
 
-/// The file becomes a segment.
+/// Renames the newest file to a segment's name. Another process may have done it already: that is no error.
 pub(crate) fn retire(path: &Path, now: At) -> io::Result<()> {
     let begun = begun(path).unwrap_or(now);
     let stamp = stamp(begun);
     let mut place = PathBuf::from(with_end(path.into(), &format!(".{stamp}")));
-    // A clock that was set back may come to the same second again.
-    for number in 1.. {
-        if !fs::exists(&place)? {
-            break;
+    // After a clock was set back, a segment may have this name already. So may one of another process.
+    for number in 1_u32.. {
+        match rename_to_free(path, &place) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            done => return done,
         }
         place = with_end(path.into(), &format!(".{stamp}-{number}")).into();
     }
-    fs::rename(path, place)
+    Err(io::ErrorKind::AlreadyExists.into())
 }
 
-/// Removes the oldest, until the others have no more than `len_max`.
+/// Renames without replacing a file. File systems without such a call (NFS) leave a moment between the check and the renaming.
+fn rename_to_free(from: &Path, to: &Path) -> io::Result<()> {
+    match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
+        Err(Errno::INVAL | Errno::NOSYS) if fs::exists(to)? => Err(io::ErrorKind::AlreadyExists.into()),
+        Err(Errno::INVAL | Errno::NOSYS) => fs::rename(from, to),
+        done => Ok(done?),
+    }
+}
+
+/// Removes the oldest segments until the others have at most `len_max` bytes. A file with a segment's name that pgweir has not written is neither
+/// removed nor counted.
 pub(crate) fn make_room(path: &Path, len_max: u64, now: At) -> io::Result<()> {
     let mut all = segments(path)?;
+    all.retain(|segment| is_ours(&segment.path));
     let now = stamp(now);
     all.sort_by_key(|segment| (segment.stamp[..STAMP_LEN] <= now[..], segment.stamp.clone()));
     let mut len: u64 = all.iter().map(|segment| segment.len).sum();
@@ -107,7 +138,12 @@ pub(crate) fn make_room(path: &Path, len_max: u64, now: At) -> io::Result<()> {
     Ok(())
 }
 
-/// When the first second of a file was.
+fn is_ours(path: &Path) -> bool {
+    let header = File::open(path).and_then(|mut file| header(&mut file));
+    matches!(header, Ok(Header::Ours | Header::OfAnother))
+}
+
+/// The time of a file's first second.
 pub(crate) fn begun(path: &Path) -> Option<At> {
     let mut file = File::open(path).ok()?;
     let mut begin = Vec::new();
@@ -115,22 +151,21 @@ pub(crate) fn begun(path: &Path) -> Option<At> {
     begun_at(begin.strip_prefix(HEADER)?)
 }
 
-/// A file that is added to.
+/// The file that seconds are added to.
 pub(crate) struct Open {
     pub(crate) file: File,
     pub(crate) len: u64,
 }
 
 impl Open {
-    /// Whether it is still what the path names.
+    /// Whether the path still names this file.
     pub(crate) fn is_at(&self, path: &Path) -> bool {
-        let place = |metadata: &fs::Metadata| (metadata.dev(), metadata.ino());
-        let ours = self.file.metadata().map(|metadata| place(&metadata));
-        fs::metadata(path).ok().map(|metadata| place(&metadata)) == ours.ok()
+        let ours = self.file.metadata().map(|metadata| Inode::of(&metadata));
+        fs::metadata(path).map(|metadata| Inode::of(&metadata)).ok() == ours.ok()
     }
 }
 
-/// A new one, or ours. One of another format makes room, and its new name is returned.
+/// Opens the newest file, or creates it. A file of another version's format is renamed first, and its new name is returned.
 pub(crate) fn open_for_writing(path: &Path) -> io::Result<(Open, Option<PathBuf>)> {
     let open = || OpenOptions::new().read(true).append(true).create(true).mode(0o600).open(path);
     if fs::metadata(path).is_ok_and(|metadata| !metadata.is_file()) {
@@ -143,7 +178,11 @@ pub(crate) fn open_for_writing(path: &Path) -> io::Result<(Open, Option<PathBuf>
         Header::Missing => file.write_all(HEADER)?,
         Header::OfAnother => {
             let old = PathBuf::from(with_end(path.into(), ".old"));
-            fs::rename(path, &old)?;
+            // Another process may have renamed it.
+            match fs::rename(path, &old) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                _ => {}
+            }
             file = open()?;
             file.write_all(HEADER)?;
             moved = Some(old);
@@ -160,9 +199,9 @@ pub(crate) fn open_for_writing(path: &Path) -> io::Result<(Open, Option<PathBuf>
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Header {
     Ours,
-    /// It is empty.
+    /// The file is empty.
     Missing,
-    /// Ours, in a format of another version.
+    /// pgweir's, in a format of another version.
     OfAnother,
     NotOurs,
 }

@@ -16,7 +16,7 @@ use activity::{At, History, Host, Moment, Origin, Row, Tags};
 use machine::Level;
 use observe::{Backend, State};
 
-use super::segments::segments;
+use super::segments::{retire, segments};
 use super::writer::{RETRY, Writer};
 use super::*;
 
@@ -223,4 +223,105 @@ fn a_pipe_that_nobody_writes_to_holds_nobody_up() {
     thread::spawn(move || sender.send(read_back(&of_pipe, &mut History::default(), WHOLE)));
     let back = read.recv_timeout(Duration::from_secs(10)).expect("it is not opened");
     assert_eq!(back.complaints, [format!("{}: it is no file", path.display())]);
+}
+
+#[test]
+fn a_file_that_is_retired_during_a_reading_is_read() {
+    let path = folder("retired").join("history");
+    let size_max = 64 << 10;
+    let (mut one, _) = writer(&path, size_max);
+    write(&mut one, 1..=5);
+    let mut reading = Reading::of(&path, WHOLE);
+    let before = segments(&path).expect("a folder").len();
+    let mut at = 6;
+    while segments(&path).expect("a folder").len() == before {
+        write(&mut one, [at]);
+        at += 1;
+    }
+    let found: Vec<u64> = std::iter::from_fn(|| reading.next_second()).map(|(at, _)| at.second()).collect();
+    // The last one is in the next file, which was begun after the reading.
+    assert_eq!(found, (1..at - 1).collect::<Vec<_>>());
+    assert_eq!(reading.complaints, [""; 0]);
+    fs::remove_dir_all(path.parent().expect("it has one")).expect("our own");
+}
+
+#[test]
+fn a_second_that_is_too_long_is_lost_and_logged_once() {
+    let path = folder("long").join("history");
+    let (mut one, said) = writer(&path, 64 << 20);
+    let (sender, receiver) = sync_channel(9);
+    let long = vec![b'x'; activity::history::frames::SECOND_LEN_MAX + 1];
+    for second in [second(1), (At(2000), long.clone()), (At(3000), long), second(4)] {
+        sender.send(second).expect("it is held");
+    }
+    drop(sender);
+    one.run(&receiver);
+    let text = "observer: the history: a second has more than 4 MB and is not written to disk; \
+                others that are too long are only counted";
+    assert_eq!(*said.borrow(), [text]);
+    let count = |counter: &std::sync::atomic::AtomicU64| counter.load(std::sync::atomic::Ordering::Relaxed);
+    assert_eq!((count(&one.counters.seconds), count(&one.counters.lost)), (2, 2));
+    let mut history = History::default();
+    let back = read_back(&path, &mut history, WHOLE);
+    assert_eq!((seconds(&history), back.complaints), (vec![1, 4], Vec::new()));
+    fs::remove_dir_all(path.parent().expect("it has one")).expect("our own");
+}
+
+#[test]
+fn a_segment_replaces_no_other_and_one_that_another_process_has_retired_is_no_failure() {
+    let path = folder("two").join("history");
+    for text in ["one", "two", "three"] {
+        fs::write(&path, text).expect("our own");
+        retire(&path, At(1000)).expect("it is there");
+    }
+    let olds = segments(&path).expect("a folder");
+    let texts: Vec<String> = olds.iter().map(|old| fs::read_to_string(&old.path).expect("our own")).collect();
+    assert_eq!(texts, ["one", "two", "three"]);
+    // Another process was faster.
+    assert!(!fs::exists(&path).expect("our own"));
+    retire(&path, At(1000)).expect("there is nothing to do");
+    fs::remove_dir_all(path.parent().expect("it has one")).expect("our own");
+}
+
+#[test]
+fn a_second_that_is_just_being_written_is_no_damage_and_one_in_an_old_file_is() {
+    let path = folder("end").join("history");
+    let (mut one, _) = writer(&path, 1 << 20);
+    write(&mut one, [1, 2]);
+    let len = fs::metadata(&path).expect("it is there").len();
+    OpenOptions::new().write(true).open(&path).and_then(|file| file.set_len(len - 5)).expect("our own");
+    assert_eq!(read_back(&path, &mut History::default(), WHOLE), ReadBack { seconds: 1, complaints: Vec::new() });
+    retire(&path, At(0)).expect("it is there");
+    let back = read_back(&path, &mut History::default(), WHOLE);
+    let old = segments(&path).expect("a folder").remove(0).path;
+    assert_eq!(back.complaints, [format!("{}: 1 parts of it are damaged", old.display())]);
+    fs::remove_dir_all(path.parent().expect("it has one")).expect("our own");
+}
+
+#[test]
+fn the_rest_of_a_file_with_too_many_damaged_parts_is_left_out_with_a_complaint() {
+    let path = folder("marks").join("history");
+    let (mut one, _) = writer(&path, 1 << 20);
+    write(&mut one, [1]);
+    let mut bytes = fs::read(&path).expect("our own");
+    let frame = bytes.split_off(HEADER.len());
+    let marks = [0xf5, b'p', b'w', 0x0a, 0xff, 0xff, 0xff, 0xff].repeat(200);
+    fs::write(&path, [HEADER, &marks, &[0; 24], &frame].concat()).expect("our own");
+    let back = read_back(&path, &mut History::default(), WHOLE);
+    let text = format!("{}: more than 100 parts of it are damaged: the rest of it is left out", path.display());
+    assert_eq!(back, ReadBack { seconds: 0, complaints: vec![text] });
+    fs::remove_dir_all(path.parent().expect("it has one")).expect("our own");
+}
+
+#[test]
+fn a_file_with_the_name_of_a_segment_is_removed_only_if_it_is_ours() {
+    let path = folder("named").join("history");
+    let other = path.with_file_name("history.19700101T000000Z");
+    fs::write(&other, vec![0; 64 << 10]).expect("our own");
+    let (mut one, _) = writer(&path, 32 << 10);
+    write(&mut one, 1..=3000);
+    assert_eq!(fs::metadata(&other).expect("it is there still").len(), 64 << 10);
+    let olds = segments(&path).expect("a folder");
+    assert!(olds.len() > 5, "it takes no room from ours: {olds:?}");
+    fs::remove_dir_all(path.parent().expect("it has one")).expect("our own");
 }

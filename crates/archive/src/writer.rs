@@ -1,4 +1,4 @@
-//! The thread that writes.
+//! The thread that writes seconds to the files.
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -8,19 +8,19 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use activity::At;
-use activity::history::packed::Packer;
+use activity::history::packed::{Packer, fits};
 use machine::Level;
 
 use crate::segments::{Open, SEGMENTS, make_room, open_for_writing, retire};
 use crate::{Location, why};
 
-/// What waits for the disk, at most; the rest is lost.
+/// The queue of seconds for the disk has at most this length. Seconds that find it full are lost.
 const WAITING_MAX: usize = 16;
 
-/// The pause after a failure.
+/// The pause after a failure to write.
 pub(crate) const RETRY: Duration = Duration::from_secs(30);
 
-/// The files, as the one who observes sees them. The thread ends with this.
+/// The observer's end of the queue. The thread ends when this is dropped.
 pub struct Archive {
     pub place: Location,
     seconds: SyncSender<(At, Vec<u8>)>,
@@ -31,21 +31,21 @@ pub struct Archive {
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct Written {
     pub seconds: u64,
-    /// The disk was behind, or nothing could be written.
+    /// The queue was full, the disk could not be written, or the second was too long.
     pub lost: u64,
 }
 
 #[derive(Default)]
 pub(crate) struct Counters {
-    seconds: AtomicU64,
-    lost: AtomicU64,
+    pub(crate) seconds: AtomicU64,
+    pub(crate) lost: AtomicU64,
 }
 
 impl Archive {
-    /// `say`: to the log.
+    /// `say` writes to the log.
     ///
     /// # Errors
-    /// There is no thread for it.
+    /// The system cannot start a thread, or has no memory for the packer.
     pub fn open(place: Location, say: impl Fn(Level, String) + Send + 'static) -> io::Result<Archive> {
         let (seconds, wanted) = sync_channel(WAITING_MAX);
         let mut writer = Writer::new(place.clone(), say)?;
@@ -54,7 +54,7 @@ impl Archive {
         Ok(Archive { place, seconds, counters })
     }
 
-    /// Whether it is taken: not if the disk is behind.
+    /// Returns false if the queue is full: the second is lost.
     pub fn add(&self, at: At, second: Vec<u8>) -> bool {
         let is_taken = self.seconds.try_send((at, second)).is_ok();
         if !is_taken {
@@ -72,24 +72,39 @@ impl Archive {
 
 pub(crate) struct Writer<S> {
     place: Location,
-    /// To the log.
+    /// Writes to the log.
     say: S,
     file: Option<Open>,
     packer: Packer,
-    /// It has been said.
+    /// The time of the last failure. It is in the log.
     pub(crate) failed: Option<Instant>,
+    /// A second was too long, and the log has a line about it.
+    was_too_long: bool,
     pub(crate) counters: Arc<Counters>,
 }
 
 impl<S: Fn(Level, String)> Writer<S> {
     pub(crate) fn new(place: Location, say: S) -> io::Result<Writer<S>> {
-        Ok(Writer { place, say, file: None, packer: Packer::new()?, failed: None, counters: Arc::default() })
+        Ok(Writer {
+            place,
+            say,
+            file: None,
+            packer: Packer::new()?,
+            failed: None,
+            was_too_long: false,
+            counters: Arc::default(),
+        })
     }
 
     pub(crate) fn run(&mut self, seconds: &Receiver<(At, Vec<u8>)>) {
         for (at, second) in seconds {
             if self.failed.is_some_and(|since| since.elapsed() < RETRY) {
                 self.counters.lost.fetch_add(1, Ordering::Relaxed);
+                continue;
+            }
+            if !fits(&second) {
+                self.counters.lost.fetch_add(1, Ordering::Relaxed);
+                self.log_too_long();
                 continue;
             }
             let path = self.place.path.display().to_string();
@@ -115,9 +130,16 @@ impl<S: Fn(Level, String)> Writer<S> {
         }
     }
 
+    fn log_too_long(&mut self) {
+        let text = "observer: the history: a second has more than 4 MB and is not written to disk; others that are too long are only counted";
+        if !std::mem::replace(&mut self.was_too_long, true) {
+            (self.say)(Level::Warning, text.to_owned());
+        }
+    }
+
     fn write(&mut self, at: At, second: &[u8]) -> io::Result<()> {
         let path = &self.place.path;
-        // It may have been moved away, by another process of ours too.
+        // Somebody may have moved the file. During an online upgrade, the other process may have retired it.
         if self.file.as_ref().is_some_and(|open| !open.is_at(path)) {
             self.file = None;
         }
@@ -131,7 +153,7 @@ impl<S: Fn(Level, String)> Writer<S> {
             retire(&self.place.path, at)?;
             self.file = None;
             self.open(at)?;
-            // It stands in another file than what it was packed with.
+            // The new file does not have the seconds that this one was packed with.
             frame = self.packer.pack(at, second)?;
         }
         let open = self.file.as_mut().expect("it was just opened");
@@ -140,7 +162,7 @@ impl<S: Fn(Level, String)> Writer<S> {
         Ok(())
     }
 
-    /// What is added begins a block.
+    /// Opens the newest file. The next second begins a block.
     fn open(&mut self, at: At) -> io::Result<()> {
         let (path, segment) = (&self.place.path, self.place.size_max / SEGMENTS);
         let (open, moved) = open_for_writing(path)?;

@@ -1,12 +1,12 @@
-//! Seconds, packed one after the other: each with what came before it in its block, since most of a second repeats the one before.
+//! Packs seconds with zstd. Each is packed with the seconds before it in its block, since it repeats most of them.
 //!
 //! ```text
 //!   block ─ first frame ─ frame ─ frame …      one stream of zstd, flushed after each second
 //!           after: None   after: the sum of the one before
 //! ```
 //!
-//! Promises: what was packed can be read up to the last whole frame, whatever was lost behind it; a lost frame costs the rest of its block, a minute
-//! at most. A frame is unpacked only behind the one that it names, so those of two writers in one file are not mixed up.
+//! Promises: A file can be read up to its last whole frame. A lost frame costs the rest of its block, which is a minute at most. A frame is unpacked
+//! only behind the frame that it names, so the frames of two writers in one file are not mixed up.
 
 use std::io;
 
@@ -18,16 +18,22 @@ use super::frames::{Packed, SECOND_LEN_MAX, Sum, framed};
 /// Time in one block.
 pub const BLOCK_MS: u64 = 60_000;
 
-/// Of a busy second's 25 kB, level 1 leaves 2,180 bytes, 3 leaves 2,070, 6 leaves 1,900 in 0.1 ms, and 9 leaves 1,880.
+/// A busy second has 25 kB: level 1 leaves 2,180 bytes, 3 leaves 2,070, 6 leaves 1,900 in 0.1 ms, and 9 leaves 1,880.
 const LEVEL: i32 = 6;
 
-/// What came before is compared with: a megabyte of it, some dozen busy seconds.
+/// A second is compared with the megabyte before it, which holds some dozen busy seconds.
 const WINDOW_LOG: u32 = 20;
 
-/// What writes.
+/// Whether a reader takes the second: its frame may not be too long, even if zstd makes the bytes a little longer.
+#[must_use]
+pub fn fits(second: &[u8]) -> bool {
+    second.len() <= SECOND_LEN_MAX - (SECOND_LEN_MAX >> 7)
+}
+
+/// Packs seconds into frames.
 pub struct Packer {
     encoder: Encoder<'static>,
-    /// Of the block: when it was begun, and the last frame. `None`: the next second begins one.
+    /// The time of the block's first second, and the sum of its last frame. `None`: the next second begins a block.
     block: Option<(At, Sum)>,
 }
 
@@ -40,16 +46,19 @@ impl Packer {
         Ok(Packer { encoder, block: None })
     }
 
-    /// The next second begins a block: in a new file, and after a frame that may not have been written.
+    /// Makes the next second begin a block. Needed in a new file, and after a frame that may not have been written.
     pub fn part(&mut self) {
         self.block = None;
     }
 
-    /// The second's frame.
+    /// Returns the second's frame.
     ///
     /// # Errors
-    /// zstd cannot: there is no memory.
+    /// The second is too long, or there is no memory for zstd.
     pub fn pack(&mut self, at: At, second: &[u8]) -> io::Result<Vec<u8>> {
+        if !fits(second) {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "a second has 4 MB at most"));
+        }
         let goes_on = |begun: At| begun <= at && at.0 - begun.0 < BLOCK_MS;
         let block = self.block.take().filter(|(begun, _)| goes_on(*begun));
         if block.is_none() {
@@ -68,20 +77,20 @@ impl Packer {
     }
 }
 
-/// What reads.
+/// Unpacks frames.
 pub struct Unpacker {
     decoder: Decoder<'static>,
     last: Option<Sum>,
     out: Vec<u8>,
 }
 
-/// What has become of a frame.
+/// The result of unpacking a frame.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Unpacked<'u> {
     Second(&'u [u8]),
-    /// The frame before it is missing, or its block was passed over.
+    /// The frame before it is missing, or its block was skipped.
     Behind,
-    /// It is no stream of zstd.
+    /// The bytes are no stream of zstd.
     Damaged,
 }
 
@@ -94,7 +103,7 @@ impl Unpacker {
         Ok(Unpacker { decoder, last: None, out: Vec::new() })
     }
 
-    /// To be given all frames of a block, from its first one.
+    /// Unpacks a frame. The caller passes all frames of a block, from the first one.
     pub fn unpack(&mut self, packed: &Packed<'_>) -> Unpacked<'_> {
         let last = self.last.take();
         if packed.after.is_some() && packed.after != last {
@@ -110,7 +119,7 @@ impl Unpacker {
         Unpacked::Second(&self.out)
     }
 
-    /// The block of this frame is not wanted.
+    /// The caller skips a frame. The rest of its block cannot be unpacked then.
     pub fn pass(&mut self) {
         self.last = None;
     }
@@ -198,6 +207,25 @@ mod tests {
         assert!(matches!(frame(&back[0]), Frame::Whole { packed, .. } if packed.after.is_none()));
         frames.extend(back);
         assert_eq!(read(&frames.concat()), [50, 51, 20, 21]);
+    }
+
+    #[test]
+    fn a_second_of_the_largest_size_is_read_even_if_it_cannot_be_packed() {
+        let mut state = 1_u64;
+        let mut random = || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 56) as u8
+        };
+        let mut second: Vec<u8> = (0..SECOND_LEN_MAX).map(|_| random()).collect();
+        let mut packer = Packer::new().expect("memory");
+        assert!(packer.pack(At(0), &second).is_err());
+        while !fits(&second) {
+            second.pop();
+        }
+        let bytes = packer.pack(At(0), &second).expect("it fits");
+        let Frame::Whole { packed, .. } = frame(&bytes) else { panic!("it is whole") };
+        let is_read = Unpacker::new().expect("memory").unpack(&packed) == Unpacked::Second(&second);
+        assert!(is_read);
     }
 
     #[test]
