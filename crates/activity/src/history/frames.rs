@@ -1,43 +1,43 @@
-//! Frames in a file, one behind the other.
+//! The frames of a file.
 //!
 //! ```text
 //!   HEADER │ mark  length  checksum  after  at │ bytes of a second │ mark …
 //!            4     4       4         4      8    length                      little-endian
 //! ```
 //!
-//! `after` is the checksum of the frame that has to be read before this one: the bytes are packed with what came before them ([`super::packed`]).
-//! 0: with nothing, a block begins.
+//! `after` is the checksum of the frame that has to be read before this one: the bytes are packed with the seconds before them ([`super::packed`]).
+//! It is 0 in the first frame of a block.
 //!
-//! Promises: what was torn or changed is passed over, up to the next mark whose checksum is right; bytes that are no frames cost no more than
-//! their number, since only a bounded number of wrong marks is looked at.
+//! Promises: A reader skips torn and changed bytes up to the next mark with a right checksum. Bytes that are no frames cost time in proportion to
+//! their number, since a reader stops after a bounded number of wrong marks.
 
 use super::At;
 
-/// What a file begins with; a change of what is stored changes the number.
+/// The first bytes of a file. A change of the stored format changes the number.
 pub const HEADER: &[u8] = b"pgweir history 2\n";
 
-/// A second has some ten thousand bytes.
+/// The longest frame. A usual second has some ten thousand bytes.
 pub const SECOND_LEN_MAX: usize = 4 << 20;
 
 const MARK: [u8; 4] = [0xf5, b'p', b'w', 0x0a];
 const FRAME_LEN: usize = 24;
 
-/// The checksum of a frame, as its name. Never 0.
+/// The checksum of a frame, which names it. Never 0.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Sum(u32);
 
-/// What the next bytes of a file are.
+/// The kind of the next bytes of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Frame<'b> {
-    /// A whole one. `len`: with its head.
+    /// A whole frame. `len` includes its head.
     Whole { packed: Packed<'b>, len: usize },
-    /// More bytes are needed to tell.
+    /// The frame is not complete: more bytes are needed.
     Short,
-    /// This number of bytes is none.
+    /// This number of bytes is no frame.
     Damaged { len: usize },
 }
 
-/// What a frame holds.
+/// The content of a frame.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Packed<'b> {
     pub at: At,
@@ -47,7 +47,7 @@ pub struct Packed<'b> {
     pub bytes: &'b [u8],
 }
 
-/// A frame, and its name.
+/// Returns a frame and its name.
 ///
 /// # Panics
 /// If there are 4 GB of bytes.
@@ -66,7 +66,7 @@ pub fn framed(at: At, after: Option<Sum>, bytes: &[u8]) -> (Vec<u8>, Sum) {
     (out, sum)
 }
 
-/// What these bytes begin with.
+/// Reads the frame at the beginning of these bytes.
 #[must_use]
 pub fn frame(bytes: &[u8]) -> Frame<'_> {
     if !bytes.starts_with(&MARK[..bytes.len().min(MARK.len())]) {
@@ -87,8 +87,8 @@ pub fn frame(bytes: &[u8]) -> Frame<'_> {
     Frame::Whole { packed: Packed { at, after, sum, bytes: bytes_of }, len: FRAME_LEN + len }
 }
 
-/// When the frame at the beginning was made, and how many bytes it has, if another one begins behind it: enough for who passes it over. Its checksum is
-/// not looked at.
+/// Returns the time and the length of the frame at the beginning, if another one begins behind it. A reader that skips the frame needs no more: the
+/// checksum is not verified.
 #[must_use]
 pub fn passable(bytes: &[u8]) -> Option<(At, usize)> {
     let at = begun_at(bytes)?;
@@ -96,31 +96,31 @@ pub fn passable(bytes: &[u8]) -> Option<(At, usize)> {
     (len <= FRAME_LEN + SECOND_LEN_MAX && bytes.get(len..)?.starts_with(&MARK)).then_some((at, len))
 }
 
-/// When the first frame of a file was made: of its bytes behind the header, which may be cut anywhere behind the head.
+/// Returns the time of a file's first frame. The bytes are those behind the file's header, cut anywhere behind the frame's head.
 #[must_use]
 pub fn begun_at(bytes: &[u8]) -> Option<At> {
     let head = bytes.get(..FRAME_LEN).filter(|head| head.starts_with(&MARK))?;
     Some(At(u64::from_le_bytes(head[16..].try_into().ok()?)))
 }
 
-/// Where to go on if there are no more bytes behind these, which are [`Frame::Short`].
+/// The number of bytes to skip if the file ends behind these bytes, which are [`Frame::Short`].
 #[must_use]
 pub fn skipped(bytes: &[u8]) -> usize {
     until_mark(bytes, 1.min(bytes.len()))
 }
 
-/// How many bytes are before the next mark, or what may be the beginning of one.
+/// The number of bytes before the next mark, or before bytes at the end that may begin one.
 fn until_mark(bytes: &[u8], from: usize) -> usize {
     let begins = |at: &usize| MARK.starts_with(&bytes[*at..bytes.len().min(*at + MARK.len())]);
     (from..bytes.len()).find(begins).unwrap_or(bytes.len())
 }
 
-/// 0 would say that there is none.
+/// Never 0, which stands for no frame.
 fn checksum(parts: &[&[u8]]) -> Sum {
     Sum(crc(parts).max(1))
 }
 
-/// CRC-32 as of IEEE 802.3.
+/// The CRC-32 of IEEE 802.3.
 fn crc(parts: &[&[u8]]) -> u32 {
     !parts
         .iter()

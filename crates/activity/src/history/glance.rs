@@ -1,6 +1,6 @@
-//! A stored second without what is long in it: its pools, and how many did what by class of wait event.
+//! A summary of a stored second: its pools, and the number of samples by class of wait event.
 //!
-//! Charts of days are made of it: reading it takes a tenth of the time that restoring does.
+//! The charts of days read it, in a tenth of the time that restoring the second takes.
 
 use std::collections::BTreeMap;
 
@@ -11,17 +11,17 @@ use units::PoolKey;
 use super::At;
 use super::second::PoolSecond;
 
-/// What is seen of a second at a glance.
+/// The summary of a second.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Glance {
     pub at: At,
     pub hosts_missing: u16,
-    /// Samples.
+    /// Samples by class of wait event.
     pub classes: BTreeMap<String, u32>,
     pub pools: Vec<(PoolKey, PoolSecond)>,
 }
 
-/// As `stored` has it, field by field.
+/// The fields in the order in which `stored` writes them.
 #[derive(Deserialize)]
 struct Glanced<'b> {
     at: u64,
@@ -29,7 +29,7 @@ struct Glanced<'b> {
     #[serde(borrow)]
     texts: Vec<&'b str>,
     _whos: IgnoredAny,
-    /// Who, the class's place among the texts, event and blocker.
+    /// The owner, the index of the class in `texts`, the event and the blocker.
     keys: Vec<(IgnoredAny, u32, IgnoredAny, IgnoredAny)>,
     samples: Vec<(u32, u32)>,
     _worst: IgnoredAny,
