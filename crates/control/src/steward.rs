@@ -34,7 +34,7 @@ mod suspension;
 use endings::Countdown;
 use looking::{Curious, Looking};
 use orders::Waiting;
-use recalling::Recalling;
+use recalling::{Recalled, Recalling};
 use suspension::Suspending;
 
 /// How often memory is given back to the system.
@@ -207,7 +207,8 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
             let now = Instant::now();
             let look = if self.awaits_looks() { looks.left(orders::POLL, now) } else { Duration::MAX };
             let timeout = statistics.left(period, now).min(memory.left(MEMORY_PERIOD, now)).min(look);
-            let timeout = timeout.min(self.looking.left(now).max(looks.left(orders::POLL, now)));
+            let answers = self.looking.left(now).min(self.recalling.left(now));
+            let timeout = timeout.min(answers.max(looks.left(orders::POLL, now)));
             match events.recv_timeout(timeout.min(self.end.left(now))) {
                 Ok(event) => {
                     if let Some(ending) = self.serve(event) {
@@ -274,10 +275,8 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
             }
             ControlEvent::Recalled(number, past) => {
                 // None: it has been answered.
-                if let Some((asker, question)) = self.recalling.take(number)
-                    && let Some(answer) = self.shown(&question, Some(&past))
-                {
-                    self.plane.answer(asker, answer.encode_for(&question.manner), false);
+                if let Some(waiting) = self.recalling.take(number) {
+                    self.answer_recalled(waiting, *past);
                 }
             }
             ControlEvent::UpgradeBegun(pid) => self.hand_over(pid),
@@ -323,7 +322,7 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
             self.looking.add(asker, question.clone(), sight);
             return None;
         }
-        if let Some(wanted) = recalling::wanted(&mut self.plane, question) {
+        if let Some(wanted) = recalling::wanted(&mut self.plane, &self.loaded.settings, question) {
             let number = self.recalling.add(asker, question.clone());
             if self.plane.recall(number, wanted) {
                 return None;
@@ -362,24 +361,35 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
         }
     }
 
-    /// `None`: it is no SHOW.
-    fn shown(&mut self, question: &Question, past: Option<&Past>) -> Option<Answer> {
-        let Ok(Command::Show(shown)) = console::command(question) else { return None };
-        if let Some(Past::Refused(words)) = past {
-            return Some(Answer::Refused(Refusal::Words(words.clone())));
+    fn answer_recalled(&mut self, waiting: Recalled, past: Past) {
+        if let Some(answer) = self.shown(&waiting.question, Some(past)) {
+            self.plane.answer(waiting.asker, answer.encode_for(&waiting.question.manner), false);
         }
+    }
+
+    /// `None`: it is no SHOW.
+    fn shown(&mut self, question: &Question, past: Option<Past>) -> Option<Answer> {
+        let Ok(Command::Show(shown)) = console::command(question) else { return None };
+        // The sums of SHOW WAITS are of use without the disk. SHOW HISTORY would look as if there had been nothing.
+        let past = match past {
+            Some(Past::Refused(words)) if shown.show == Show::Waits => {
+                let notice = format!("the history on disk is left out: {words}");
+                return Some(Answer::Noticed(notice, Box::new(self.shown(question, None)?)));
+            }
+            Some(Past::Refused(words)) => return Some(Answer::Refused(Refusal::Words(words))),
+            past => past,
+        };
         let seen = self.seen(shown.show);
         let show = |input: &ShowInput<'_>| match shown.excess(&input.now) {
             Some(words) => Answer::Refused(Refusal::Words(words)),
             None => shown.table(input, past).map_or(Answer::Help, Answer::Rows),
         };
-        let why_empty = |input: &ShowInput<'_>| shown.why_empty(input);
         let mut answer = self.with_input(&seen, question.admin, show);
         if let Some(pattern) = &shown.like {
             answer = answer.like(pattern);
         }
         let answer = answer.in_format(shown.format);
-        match self.with_input(&seen, question.admin, why_empty) {
+        match shown.why_empty(&self.loaded.settings, question.admin) {
             Some(notice) => Some(Answer::Noticed(notice, Box::new(answer))),
             None => Some(answer),
         }

@@ -277,10 +277,25 @@ fn waits_by_a_tag_that_is_not_counted_say_so() {
     let kept = "N(the tag \"correlation_id\" is not counted: observe_tags names action, controller)";
     let of_table = answer("show waits by tag correlation_id", true);
     assert!(of_table.starts_with(&format!("answer {kept} T ")), "{of_table}");
-    let counted = answer("show waits by tag action", true);
+    let past = || Past::Waits(Span { from: At(0), to: At(0) }, PastWaits::default());
+    let counted = [asked("show waits by tag action", true), ControlEvent::Recalled(1, Box::new(past()))];
+    let counted = after(counted.into(), no_reload()).0.pop().expect("an answer");
     assert!(counted.starts_with("answer T "), "{counted}");
     let hidden = answer("show waits by tag action", false);
     assert!(hidden.starts_with("answer N(only users in admin_users see statements, tags and blockers) T "), "{hidden}");
+}
+
+#[test]
+fn the_disk_is_not_read_for_an_answer_that_has_no_rows() {
+    let begins = |text: &str, admin| after(vec![asked(text, admin)], no_reload()).0.remove(0);
+    for text in ["statement", "blocker", "tag action"] {
+        let text = format!("SHOW WAITS BY {text} LAST 1d");
+        let notice = "answer N(only users in admin_users see statements, tags and blockers) T ";
+        assert!(begins(&text, false).starts_with(notice), "{text}");
+        assert_eq!(begins(&text, true), "recall 1: waits", "{text}");
+    }
+    assert_eq!(begins("SHOW WAITS BY EVENT LAST 1d", false), "recall 1: waits");
+    assert!(begins("SHOW WAITS BY TAG other LAST 1d", true).starts_with("answer N(the tag \"other\" is not counted"));
 }
 
 #[test]
@@ -414,6 +429,38 @@ fn what_is_asked_of_the_past_is_answered_once_the_disk_is_read() {
     assert_eq!(answers(2, Past::Seconds(span, Box::default())), 1);
     assert_eq!((answers(1, waits()), answers(1, waits())), (1, 0), "it is answered once");
     assert_eq!((answers(9, waits()), answers(3, Past::Refused("too many".to_owned()))), (0, 1));
+}
+
+#[test]
+fn waits_are_answered_from_memory_if_the_disk_is_not_read_and_a_history_is_refused() {
+    let answer = |text: &str| {
+        let refused = Past::Refused("too many".to_owned());
+        let events = vec![asked(text, true), ControlEvent::Recalled(1, Box::new(refused))];
+        after(events, no_reload()).0.pop().expect("an answer")
+    };
+    let waits = answer("SHOW WAITS LAST 1d");
+    assert!(waits.starts_with("answer N(the history on disk is left out: too many) T "), "{waits}");
+    let history = answer("SHOW HISTORY LAST 60s");
+    assert_eq!(history, "answer E(ERROR 08P01 too many) Z to client:0.0.0 close=false");
+}
+
+/// A disk may hang for ever.
+#[test]
+fn what_is_asked_of_the_past_is_answered_after_five_minutes_without_the_disk() {
+    let diary = Diary::default();
+    let plane = FakePlane { diary: Rc::clone(&diary), snapshots: world::World::new().snapshots };
+    let mut steward = Steward::new(plane, |_: Wanted<'_>| no_reload(), loaded(20));
+    let asked_at = Instant::now();
+    let _ = steward.serve(asked("SHOW WAITS LAST 1d", true));
+    let _ = steward.review(asked_at + 299 * world::SECOND);
+    assert_eq!(diary.take(), ["recall 1: waits"]);
+    let _ = steward.review(asked_at + 301 * world::SECOND);
+    let lines = diary.take();
+    let notice = "answer N(the history on disk is left out: it was not read within 300 s) T ";
+    assert!(lines.len() == 1 && lines[0].starts_with(notice), "{lines:?}");
+    let late = Past::Refused("too late".to_owned());
+    assert_eq!(steward.serve(ControlEvent::Recalled(1, Box::new(late))), None);
+    assert_eq!(diary.take(), [""; 0]);
 }
 
 /// The look that it waits for may be lost.

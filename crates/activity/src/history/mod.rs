@@ -39,7 +39,7 @@ use keys::Keys;
 pub use keys::{Key, KeyId, OWN_CLASS, Who};
 pub use locks::{LockLine, LockMember, LockSeen, LockText};
 pub use second::{Busy, Exact, PoolSecond, Sample, Second, WhySecond};
-pub use spans::{Dimension, Span, WaitSum};
+pub use spans::{Dimension, OTHERS, Span, WaitSum, WaitSums};
 
 /// How far back it goes, if nothing else is said.
 pub const SECONDS_MAX: usize = 3600;

@@ -44,25 +44,75 @@ pub struct WaitSum {
     pub seconds: u32,
 }
 
-impl WaitSum {
-    /// Of two times that share no second; most first.
+/// The name of the sum over names for which there was no room.
+pub const OTHERS: &str = "(others)";
+
+/// Sums over several times that share no second, with a bounded number of names.
+#[derive(Debug)]
+pub struct WaitSums {
+    by_name: BTreeMap<String, WaitSum>,
+    names_max: usize,
+}
+
+impl WaitSums {
+    /// Names behind the first `names_max` are summed as [`OTHERS`].
     #[must_use]
-    pub fn merged(one: Vec<WaitSum>, other: Vec<WaitSum>) -> Vec<WaitSum> {
-        let mut by_name: BTreeMap<String, WaitSum> = BTreeMap::new();
-        for sum in one.into_iter().chain(other) {
-            match by_name.get_mut(&sum.name) {
-                Some(known) => {
-                    known.samples += sum.samples;
-                    known.most = known.most.max(sum.most);
-                    known.seconds += sum.seconds;
-                }
-                None => _ = by_name.insert(sum.name.clone(), sum),
+    pub fn of(names_max: usize) -> WaitSums {
+        WaitSums { by_name: BTreeMap::new(), names_max }
+    }
+
+    /// Adds the samples of a history's span.
+    pub fn add(&mut self, history: &History, span: Span, by: &Dimension) {
+        let sums = history.waits_by(span, |key| {
+            let name = name(key, by)?;
+            if self.by_name.contains_key(&name) {
+                return Some(name);
+            }
+            if self.by_name.len() >= self.names_max {
+                return Some(OTHERS.to_owned());
+            }
+            self.by_name.insert(name.clone(), WaitSum { name: name.clone(), ..WaitSum::default() });
+            Some(name)
+        });
+        for sum in sums {
+            match self.by_name.get_mut(&sum.name) {
+                Some(known) => known.add(&sum),
+                None => _ = self.by_name.insert(sum.name.clone(), sum),
             }
         }
-        let mut sums: Vec<WaitSum> = by_name.into_values().collect();
-        // By name already.
-        sums.sort_by_key(|sum| std::cmp::Reverse(sum.samples));
-        sums
+    }
+
+    /// The sums, most samples first.
+    #[must_use]
+    pub fn sorted(self) -> Vec<WaitSum> {
+        sorted(self.by_name.into_values().collect())
+    }
+}
+
+fn sorted(mut sums: Vec<WaitSum>) -> Vec<WaitSum> {
+    sums.sort_unstable_by(|one, other| other.samples.cmp(&one.samples).then_with(|| one.name.cmp(&other.name)));
+    sums
+}
+
+impl WaitSum {
+    fn add(&mut self, other: &WaitSum) {
+        self.samples += other.samples;
+        self.most = self.most.max(other.most);
+        self.seconds += other.seconds;
+    }
+
+    /// Joins the sums of two times that share no second; most samples first.
+    #[must_use]
+    pub fn merged(one: Vec<WaitSum>, other: Vec<WaitSum>) -> Vec<WaitSum> {
+        let (mut sums, added) = if one.len() >= other.len() { (one, other) } else { (other, one) };
+        let mut added: BTreeMap<String, WaitSum> = added.into_iter().map(|sum| (sum.name.clone(), sum)).collect();
+        for sum in &mut sums {
+            if let Some(more) = added.remove(&sum.name) {
+                sum.add(&more);
+            }
+        }
+        sums.extend(added.into_values());
+        sorted(sums)
     }
 }
 
@@ -76,6 +126,11 @@ impl History {
 
     /// The samples of a span, summed; most first. `fits`: only those.
     pub fn waits(&self, span: Span, by: &Dimension, fits: impl Fn(&Key) -> bool) -> Vec<WaitSum> {
+        sorted(self.waits_by(span, |key| fits(key).then(|| name(key, by))?))
+    }
+
+    /// The samples of a span, summed by name. `name` is called once for each key; samples without a name are left out.
+    fn waits_by(&self, span: Span, mut name: impl FnMut(&Key) -> Option<String>) -> Vec<WaitSum> {
         // By key first: names are made once for each.
         let mut by_key: BTreeMap<super::KeyId, Option<usize>> = BTreeMap::new();
         let mut sums: Vec<WaitSum> = Vec::new();
@@ -85,8 +140,7 @@ impl History {
             counts.iter_mut().for_each(|count| *count = 0);
             for sample in &second.samples {
                 let place = *by_key.entry(sample.key).or_insert_with(|| {
-                    let key = self.key(sample.key);
-                    let name = fits(key).then(|| name(key, by))??;
+                    let name = name(self.key(sample.key))?;
                     Some(*places.entry(name.clone()).or_insert_with(|| {
                         sums.push(WaitSum { name, ..WaitSum::default() });
                         counts.push(0);
@@ -103,7 +157,6 @@ impl History {
                 sum.seconds += 1;
             }
         }
-        sums.sort_by(|one, other| other.samples.cmp(&one.samples).then_with(|| one.name.cmp(&other.name)));
         sums
     }
 

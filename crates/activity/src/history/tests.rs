@@ -401,3 +401,24 @@ fn statements_of_pgweir_itself_are_told_from_those_of_applications() {
     assert_eq!(of(true).iter().map(|sum| &*sum.name).collect::<Vec<_>>(), ["select pid from pg_stat_activity"]);
     assert_eq!(of(false).iter().map(|sum| &*sum.name).collect::<Vec<_>>(), ["select ?"]);
 }
+
+#[test]
+fn sums_over_days_have_a_bounded_number_of_names_and_lose_no_sample() {
+    let mut sums = WaitSums::of(2);
+    for second in 0..3 {
+        let rows = ["one", "two", "three", "four"].map(|event| row(7, "select 1", wait("IO", event)));
+        let mut history = History::default();
+        history.push(moment(second, rows.to_vec()));
+        sums.add(&history, whole(), &Dimension::Event);
+    }
+    let sums = sums.sorted();
+    assert_eq!(sums.len(), 3);
+    let of = |sum: &WaitSum| (sum.samples, sum.most, sum.seconds);
+    let others = sums.iter().find(|sum| sum.name == OTHERS).expect("there are others");
+    // Both others wait in the same seconds: a second counts once.
+    assert_eq!(of(others), (6, 2, 3));
+    assert!(sums.iter().filter(|sum| sum.name != OTHERS).all(|sum| of(sum) == (3, 1, 3)), "{sums:?}");
+    let again = WaitSum { name: "(others)".to_owned(), samples: 1, most: 9, seconds: 1 };
+    let merged = WaitSum::merged(vec![again], sums);
+    assert_eq!((merged.len(), &*merged[0].name, of(&merged[0])), (3, OTHERS, (7, 9, 4)));
+}

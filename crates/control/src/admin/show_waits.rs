@@ -4,8 +4,9 @@
 //! Users in `stats_users` do not see statements, tags and blockers.
 
 use activity::At;
-use activity::history::{Dimension, Span, WaitSum};
+use activity::history::{Dimension, Span};
 use jiff::Zoned;
+use machine::Settings;
 
 use super::shown::During;
 use crate::past::{Past, PastWaits};
@@ -36,20 +37,18 @@ pub(super) fn table(input: &ShowInput<'_>) -> Table {
     of(input, &Dimension::Event, &During::default(), None)
 }
 
-pub(super) fn of(input: &ShowInput<'_>, by: &Dimension, during: &During, past: Option<&Past>) -> Table {
+pub(super) fn of(input: &ShowInput<'_>, by: &Dimension, during: &During, past: Option<Past>) -> Table {
     let mut table = Table::new(COLUMNS);
     if is_private(by) && !input.shows_statements {
         return table;
     }
     let span = span(&input.now, during);
-    let mut all = PastWaits::default();
-    all.add(input.history, in_memory(past, span), by);
-    if let Some(Past::Waits(_, past)) = past {
-        all.looks += past.looks;
-        all.samples += past.samples;
-        all.sums = WaitSum::merged(all.sums, past.sums.clone());
-    }
-    let PastWaits { looks, samples: all, sums } = all;
+    let left = in_memory(past.as_ref(), span);
+    let read = match past {
+        Some(Past::Waits(_, read)) => read,
+        Some(Past::Seconds(..) | Past::Refused(_)) | None => PastWaits::default(),
+    };
+    let PastWaits { looks, samples: all, sums } = read.and(input.history, left, by);
     let ends = [span.from, span.to].map(|at| time_of_day(&input.now, at));
     for sum in sums {
         // In tenths, rounded; nothing is divided by nothing, as there is a sample.
@@ -75,12 +74,12 @@ fn is_private(by: &Dimension) -> bool {
 }
 
 /// Why there are no rows, where that does not depend on what was waited for.
-pub(super) fn why_empty(input: &ShowInput<'_>, by: &Dimension) -> Option<String> {
-    if is_private(by) && !input.shows_statements {
+pub(super) fn why_empty(settings: &Settings, by: &Dimension, shows_statements: bool) -> Option<String> {
+    if is_private(by) && !shows_statements {
         return Some("only users in admin_users see statements, tags and blockers".to_owned());
     }
     let Dimension::Tag(tag) = by else { return None };
-    let kept = &input.settings.global.observing.observe_tags;
+    let kept = &settings.global.observing.observe_tags;
     let is_kept = kept.iter().any(|other| **other == **tag);
     let names = if kept.is_empty() { "none".to_owned() } else { kept.join(", ") };
     (!is_kept).then(|| format!("the tag \"{tag}\" is not counted: observe_tags names {names}"))
@@ -90,7 +89,7 @@ pub(super) fn why_empty(input: &ShowInput<'_>, by: &Dimension) -> Option<String>
 pub(super) fn in_memory(past: Option<&Past>, span: Span) -> Span {
     match past {
         Some(Past::Seconds(read, _) | Past::Waits(read, _)) => {
-            Span { from: span.from.max(At((read.to.second() + 1) * 1000)), ..span }
+            Span { from: span.from.max(At(read.to.second().saturating_add(1).saturating_mul(1000))), ..span }
         }
         Some(Past::Refused(_)) | None => span,
     }

@@ -9,6 +9,7 @@ use activity::At;
 use activity::history::{Dimension, Span};
 use jiff::civil::{DateTime, Time};
 use jiff::{Timestamp, Zoned};
+use machine::Settings;
 
 use super::{Show, show_history, show_waits};
 use crate::past::{Past, Recall};
@@ -131,8 +132,8 @@ impl Shown {
     }
 
     /// Why SHOW WAITS has no rows, where that is not because nothing was waited for.
-    pub(crate) fn why_empty(&self, input: &ShowInput<'_>) -> Option<String> {
-        (self.show == Show::Waits).then(|| show_waits::why_empty(input, &self.by))?
+    pub(crate) fn why_empty(&self, settings: &Settings, shows_statements: bool) -> Option<String> {
+        (self.show == Show::Waits).then(|| show_waits::why_empty(settings, &self.by, shows_statements))?
     }
 
     /// What has to be read from disk, if memory begins with `oldest`.
@@ -154,10 +155,10 @@ impl Shown {
     }
 
     /// The table; `None` for SHOW HELP. `past`: what was read from disk for it.
-    pub(crate) fn table(&self, input: &ShowInput<'_>, past: Option<&Past>) -> Option<Table> {
+    pub(crate) fn table(&self, input: &ShowInput<'_>, past: Option<Past>) -> Option<Table> {
         match self.show {
             Show::Waits => Some(show_waits::of(input, &self.by, &self.during, past)),
-            Show::History => Some(show_history::of(input, &self.during, past)),
+            Show::History => Some(show_history::of(input, &self.during, past.as_ref())),
             show => show.table(input),
         }
     }

@@ -26,6 +26,7 @@ use super::suspension::{Suspending, unsent};
 use super::{ClientOrder, Steward, is_whole};
 use crate::command::Order;
 use crate::console::{Answer, Refusal};
+use crate::past::{Past, RECALL_MAX};
 use crate::plane::{Asker, Loaded, Plane, Wanted};
 use crate::shutdown::{Phase, Standstill};
 
@@ -246,6 +247,10 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
     pub fn review(&mut self, now: Instant) -> Vec<(&'static str, Option<String>)> {
         let overdue = self.looking.overdue(now);
         self.answer_curious(overdue);
+        for waiting in self.recalling.overdue(now) {
+            let words = format!("it was not read within {} s", RECALL_MAX.as_secs());
+            self.answer_recalled(waiting, Past::Refused(words));
+        }
         let awaits_sending = self.waiting.iter().any(|waiting| waiting.what == Awaited::NothingUnsent);
         let timeout = self.loaded.settings.global.console.suspend_timeout;
         let is_flushing = self.orders.suspension == Some(Suspension::Flushing) && awaits_sending;

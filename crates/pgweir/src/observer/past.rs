@@ -8,7 +8,7 @@ use std::thread;
 use activity::history::{Glance, Options, Span};
 use activity::{At, History};
 use archive::{Reading, read_back};
-use control::past::{PastWaits, Recall};
+use control::past::{Recall, Summing};
 
 /// Consoles for which it is read at a time.
 const READERS_MAX: usize = 2;
@@ -98,12 +98,12 @@ impl Past {
                 control::past::Past::Seconds(span, Box::new(self.seconds(span).unwrap_or_default()))
             }
             Recall::Waits(span, by) => {
-                let mut waits = PastWaits::default();
+                let mut waits = Summing::default();
                 let mut reading = self.path().map(|path| Reading::of(&path, span));
                 while let Some(part) = reading.as_mut().and_then(Reading::next_part) {
                     waits.add(&part, span, &by);
                 }
-                control::past::Past::Waits(span, waits)
+                control::past::Past::Waits(span, waits.done())
             }
         }
     }
