@@ -174,7 +174,9 @@ impl Reading {
         match part.restore(second, self.within) {
             Ok(is_kept) => is_kept,
             Err(error) => {
-                self.complain(format!("a second is passed over: {error}"));
+                // This second was the last one that was read: the file is still open.
+                let path = self.open.as_ref().map(|open| format!("{}: ", open.path.display())).unwrap_or_default();
+                self.complain(format!("{path}a second is passed over: {error}"));
                 false
             }
         }

@@ -8,6 +8,9 @@ use activity::history::{Dimension, Span, WaitSum, WaitSums};
 /// A question waits no longer than this for the disk. Summing a busy day takes half a minute.
 pub const RECALL_MAX: Duration = Duration::from_secs(300);
 
+/// The refusal while too many others read. The question may be repeated.
+pub const BUSY: &str = "others read the history from disk: try again";
+
 /// Names in one answer, besides [`activity::history::OTHERS`].
 const NAMES_MAX: usize = 10_000;
 

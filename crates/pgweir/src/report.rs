@@ -14,6 +14,7 @@ use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::thread;
 use std::time::Duration;
 
 use ::report::{Heading, Sums};
@@ -23,6 +24,7 @@ use archive::Reading;
 use ask::Monitor;
 use control::admin::history_table;
 use control::admin::shown::Clock;
+use control::past::BUSY;
 use control::table::TableFormat;
 use control::version;
 use jiff::{SignedDuration, Timestamp, Zoned};
@@ -44,6 +46,10 @@ const NAME: &str = "pgweir report";
 
 /// For each answer of a console.
 const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A minute that the console refuses while too many others read is asked for again this many times, after a pause. The console lets it wait in a queue, too.
+const BUSY_MAX: u32 = 30;
+const BUSY_PAUSE: Duration = Duration::from_secs(1);
 
 pub(crate) fn report(wanted: &Report) -> ExitCode {
     match made(wanted) {
@@ -326,11 +332,23 @@ impl Parts<'_> {
                 let word = if format == TableFormat::Csv { "CSV" } else { "JSON" };
                 let sql =
                     format!("SHOW HISTORY FROM '{}' TO '{}' FORMAT {word}", timestamp(part.from), timestamp(part.to));
-                let rows = monitor.rows(&sql).map_err(|why| format!("the console at {name}: {why}"))?;
+                let rows = retried(BUSY_PAUSE, || monitor.rows(&sql))
+                    .map_err(|why| format!("the console at {name}: {why}"))?;
                 Ok(Some(rows.into_iter().filter_map(|mut row| row.pop()?).collect()))
             }
         }
     }
+}
+
+/// Repeats a question that the console refuses because too many others read its files.
+fn retried<T>(pause: Duration, mut ask: impl FnMut() -> Result<T, String>) -> Result<T, String> {
+    for _ in 0..BUSY_MAX {
+        match ask() {
+            Err(why) if why.contains(BUSY) => thread::sleep(pause),
+            answered => return answered,
+        }
+    }
+    ask()
 }
 
 /// All that a part of the files has.
@@ -397,6 +415,18 @@ mod tests {
         let none =
             of_process(Past::new(History::default()), Span { from: At(0), to: At(1000) }, true, "db1".to_owned());
         assert!(none.is_err_and(|why| why.ends_with(": the history has no second")));
+    }
+
+    #[test]
+    fn a_minute_that_is_refused_is_asked_for_again() {
+        let answers = |mut answers: Vec<Result<u32, String>>| {
+            answers.reverse();
+            retried(Duration::ZERO, || answers.pop().expect("no more questions"))
+        };
+        let busy = || Err(format!("ERROR: {BUSY}"));
+        assert_eq!(answers(vec![busy(), busy(), Ok(7)]), Ok(7));
+        assert_eq!(answers(vec![busy(), Err("gone".to_owned())]), Err("gone".to_owned()));
+        assert_eq!(retried(Duration::ZERO, busy as fn() -> Result<u32, String>), busy());
     }
 
     #[test]

@@ -13,6 +13,7 @@
 //! Promises: nothing of it is in traffic's way; a server that is slow or silent delays nobody but itself, and is rested for at least twenty times as
 //! long as it took. What goes wrong is said once, and once more when it is over.
 
+mod disk;
 mod host;
 mod lock_waits;
 mod looks;
@@ -20,6 +21,7 @@ mod need;
 mod pace;
 pub(crate) mod past;
 mod targets;
+mod turns;
 mod usage;
 mod verdict_log;
 
@@ -30,7 +32,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use activity::history::{OnDisk, Options, SECONDS_MAX, Span};
+use activity::history::{Options, SECONDS_MAX, Span};
 use activity::{At, History, join};
 use archive::{Archive, Location, read_back};
 use config::Config;
@@ -40,6 +42,7 @@ use engine::Handle;
 use machine::{Level, Look, Orders, Settings, Snapshot};
 use settings::ObserveWhen;
 
+use disk::Disk;
 use host::{Host, Said};
 use lock_waits::LockWaits;
 use looks::{Due, Looks};
@@ -93,7 +96,10 @@ impl Observer {
         rests: bool,
     ) -> Result<Observer, String> {
         let (words, heard) = channel();
-        let past = Past::new(History::new(options(config)));
+        let past = Past::new(History::new(options(config))).with_log({
+            let handle = handle.clone();
+            move |complaint| handle.log().say(Level::Warning, format!("observer: history: {complaint}"))
+        });
         let need = Need::default();
         let is_looked_at = Arc::clone(&need.is_looked_at);
         let mut watch = Lookout {
@@ -111,8 +117,7 @@ impl Observer {
             orders: Orders::default(),
             wanted: Vec::new(),
             lines: Lines::default(),
-            file: None,
-            is_behind: false,
+            disk: Disk::default(),
         };
         let first = config.clone();
         let run = move || {
@@ -213,9 +218,7 @@ struct Lookout {
     orders: Orders,
     wanted: Vec<Wanted>,
     lines: Lines,
-    file: Option<Archive>,
-    /// It has been said that the disk is.
-    is_behind: bool,
+    disk: Disk,
 }
 
 impl Lookout {
@@ -307,47 +310,36 @@ impl Lookout {
         let back = read_back(&place.path, &mut history, Span { from: hour, to: now });
         // Nothing was observed before.
         *self.past.history.lock().expect("nothing panics while it holds this lock") = history;
-        let say = |level, text| self.handle.log().say(level, text);
-        for complaint in back.complaints {
-            say(Level::Warning, format!("observer: history: {complaint}"));
-        }
+        self.past.complain(back.complaints);
         if back.seconds > 0 {
             let path = place.path.display();
-            say(Level::Log, format!("observer: {} s of history were read from {path}", back.seconds));
+            let text = format!("observer: {} s of history were read from {path}", back.seconds);
+            self.handle.log().say(Level::Log, text);
         }
     }
 
     fn open_file(&mut self, place: Option<Location>) {
-        if self.file.as_ref().map(|file| &file.place) == place.as_ref() {
+        if self.disk.place() == place.as_ref() {
             return;
         }
-        self.file = None;
+        self.disk.put(None);
         self.past.is_at(place.as_ref().map(|place| place.path.clone()));
         let Some(place) = place else { return };
         let handle = self.handle.clone();
         match Archive::open(place, move |level, text| handle.log().say(level, text)) {
-            Ok(file) => self.file = Some(file),
+            Ok(file) => self.disk.put(Some(file)),
             Err(why) => {
                 self.handle.log().say(Level::Error, format!("observer: cannot start a thread: {why}"));
             }
         }
     }
 
-    /// Another process that has our place writes, too.
-    fn store(&mut self, second: Option<(At, Vec<u8>)>) {
-        let Some(file) = self.file.as_ref().filter(|_| !self.rests) else { return };
-        let Some((at, second)) = second else { return };
-        let is_behind = !file.add(at, second);
-        let archive::Written { seconds, lost } = file.written();
-        self.past.history.lock().expect("nothing panics while it holds this lock").on_disk = OnDisk { seconds, lost };
-        if is_behind && !self.is_behind {
-            let text = format!(
-                "observer: {} is on a disk that is too slow: seconds are missing there",
-                file.place.path.display()
-            );
-            self.handle.log().say(Level::Warning, text);
+    fn store(&mut self, (at, second): (At, Vec<u8>)) {
+        let (on_disk, line) = self.disk.store(at, second);
+        self.past.history.lock().expect("nothing panics while it holds this lock").on_disk = on_disk;
+        if let Some(line) = line {
+            self.handle.log().say(Level::Warning, line);
         }
-        self.is_behind = is_behind;
     }
 
     fn told(&mut self, told: Said) {
@@ -398,7 +390,8 @@ impl Lookout {
         for line in self.lines.lock_waits.seen(&moment, &self.settings.global) {
             self.handle.log().say(Level::Log, line);
         }
-        let (at, is_stored) = (moment.at, self.file.is_some());
+        // Another process that has our place writes its seconds itself.
+        let (at, is_stored) = (moment.at, !self.rests && self.disk.wants(moment.at));
         let (second, lines) = {
             let mut history = self.past.history.lock().expect("nothing panics while it holds this lock");
             history.push(moment);
@@ -406,7 +399,9 @@ impl Lookout {
             (if is_stored { history.stored() } else { None }, lines)
         };
         lines.into_iter().for_each(|(level, line)| self.handle.log().say(level, line));
-        self.store(second);
+        if let Some(second) = second {
+            self.store(second);
+        }
     }
 }
 

@@ -1,32 +1,62 @@
-//! Questions about the past: memory has the last hour, and the disk what was before.
+//! Questions about the past: memory has the last hour, and the disk has the time before it.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
+use std::time::{Duration, Instant};
 
 use activity::history::{Glance, Options, Span};
 use activity::{At, History};
 use archive::{Reading, read_back};
-use control::past::{Recall, Summing};
+use control::past::{BUSY, RECALL_MAX, Recall, Summing};
 
-/// Consoles for which it is read at a time.
-const READERS_MAX: usize = 2;
+use super::turns::Turns;
 
-/// Both places.
+/// A console's question waits this long for its turn to read.
+const TURN_MAX: Duration = Duration::from_secs(10);
+
+/// Complaints that are remembered, so that each is logged once.
+const COMPLAINTS_MAX: usize = 1000;
+
+/// The history in memory and on disk.
 #[derive(Clone)]
 pub(crate) struct Past {
     pub(crate) history: Arc<Mutex<History>>,
     path: Arc<Mutex<Option<PathBuf>>>,
-    readers: Arc<AtomicUsize>,
+    turns: Arc<Turns>,
+    log: Arc<dyn Fn(String) + Send + Sync>,
+    logged: Arc<Mutex<BTreeSet<String>>>,
 }
 
 impl Past {
     pub(crate) fn new(history: History) -> Past {
-        Past { history: Arc::new(Mutex::new(history)), path: Arc::default(), readers: Arc::default() }
+        Past {
+            history: Arc::new(Mutex::new(history)),
+            path: Arc::default(),
+            turns: Arc::default(),
+            log: Arc::new(|_| ()),
+            logged: Arc::default(),
+        }
     }
 
-    /// There the files are from now on.
+    /// `log` gets each complaint about the files once.
+    pub(super) fn with_log(self, log: impl Fn(String) + Send + Sync + 'static) -> Past {
+        Past { log: Arc::new(log), ..self }
+    }
+
+    /// Logs the complaints of a reading that were not logged before.
+    pub(super) fn complain(&self, complaints: Vec<String>) {
+        let mut logged = self.logged.lock().expect("nothing panics while it holds this lock");
+        if logged.len() + complaints.len() > COMPLAINTS_MAX {
+            logged.clear();
+        }
+        let new: Vec<String> = complaints.into_iter().filter(|complaint| logged.insert(complaint.clone())).collect();
+        drop(logged);
+        new.into_iter().for_each(|complaint| (self.log)(complaint));
+    }
+
+    /// Sets the path of the files.
     pub(super) fn is_at(&self, path: Option<PathBuf>) {
         *self.path.lock().expect("nothing panics while it holds this lock") = path;
     }
@@ -35,17 +65,19 @@ impl Past {
         self.path.lock().expect("nothing panics while it holds this lock").clone()
     }
 
-    /// All seconds of a span at a glance, from the oldest: what memory does not have from disk.
+    /// Calls `each` with the summaries of a span's seconds, from the oldest. Those that memory does not have are read from disk.
     pub(crate) fn glances(&self, span: Span, each: &mut dyn FnMut(Glance)) {
         let lock = || self.history.lock().expect("nothing panics while it holds this lock");
         let oldest = lock().seconds().next().map(|second| second.at.second());
         let until = oldest.map_or(span.to, |oldest| At((oldest * 1000).saturating_sub(1)).min(span.to));
         if let Some(path) = self.path().filter(|_| span.from <= until) {
-            let mut reading = Reading::of(&path, Span { to: until, ..span });
+            let (mut reading, mut unread) = (Reading::of(&path, Span { to: until, ..span }), None);
             while let Some((_, second)) = reading.next_second() {
-                // What is none is passed over.
-                let _ = Glance::of(&second).map(&mut *each);
+                if let Err(why) = Glance::of(&second).map(&mut *each) {
+                    unread = Some(format!("{}: a second is passed over: {why}", path.display()));
+                }
             }
+            self.complain(reading.complaints.into_iter().chain(unread).collect());
         }
         let Some(oldest) = oldest else { return };
         let history = lock();
@@ -65,43 +97,53 @@ impl Past {
         (reading, left.filter(|left| left.from <= left.to))
     }
 
-    /// What is on disk of a span, in full. `None`: there is no disk.
+    /// The seconds of a span that are on disk, in full. `None`: there is no disk.
     pub(crate) fn seconds(&self, span: Span) -> Option<History> {
         let options = Options { memory_max: usize::MAX, seconds_max: usize::MAX, ..Options::default() };
         let mut history = History::new(options);
-        read_back(&self.path()?, &mut history, span);
+        let back = read_back(&self.path()?, &mut history, span);
+        self.complain(back.complaints);
         Some(history)
     }
 
-    /// Reads for the console, on a thread. Whether there is anything on disk; `tell` follows then.
+    /// Reads for the console, on a thread. Returns false if there is no disk; otherwise `tell` is called, even if the reading panics.
     pub(super) fn recall(&self, wanted: Recall, tell: impl FnOnce(control::past::Past) + Send + 'static) -> bool {
         if self.path().is_none() {
             return false;
         }
-        let Some(turn) = Turn::take(&self.readers) else {
-            tell(control::past::Past::Refused(format!("{READERS_MAX} others read the history from disk: try again")));
-            return true;
-        };
-        let past = self.clone();
+        let (past, answer) = (self.clone(), Answer(Some(tell)));
+        let until = Instant::now() + RECALL_MAX;
         let read = move || {
-            let read = past.recalled(wanted);
+            let Some(turn) = past.turns.take(TURN_MAX) else {
+                return answer.give(control::past::Past::Refused(BUSY.to_owned()));
+            };
+            let read = past.recalled(wanted, until);
             drop(turn);
-            tell(read);
+            answer.give(read);
         };
-        // Without a thread, memory is all there is.
-        thread::Builder::new().name("recall".to_owned()).spawn(read).is_ok()
+        // Without a thread the answer is dropped, and with it a refusal is sent.
+        let _ = thread::Builder::new().name("recall".to_owned()).spawn(read);
+        true
     }
 
-    fn recalled(&self, wanted: Recall) -> control::past::Past {
+    /// Stops after `until`: nobody waits for the answer any more.
+    fn recalled(&self, wanted: Recall, until: Instant) -> control::past::Past {
         match wanted {
             Recall::Seconds(span) => {
                 control::past::Past::Seconds(span, Box::new(self.seconds(span).unwrap_or_default()))
             }
             Recall::Waits(span, by) => {
                 let mut waits = Summing::default();
-                let mut reading = self.path().map(|path| Reading::of(&path, span));
-                while let Some(part) = reading.as_mut().and_then(Reading::next_part) {
+                let Some(path) = self.path() else { return control::past::Past::Waits(span, waits.done()) };
+                let mut reading = Reading::of(&path, span);
+                while Instant::now() < until
+                    && let Some(part) = reading.next_part()
+                {
                     waits.add(&part, span, &by);
+                }
+                self.complain(reading.complaints);
+                if Instant::now() >= until {
+                    return control::past::Past::Refused("reading it took too long".to_owned());
                 }
                 control::past::Past::Waits(span, waits.done())
             }
@@ -109,18 +151,88 @@ impl Past {
     }
 }
 
-/// One of those that read. Given back when it is dropped.
-struct Turn(Arc<AtomicUsize>);
+/// The answer to a question. If it is dropped without one, the question is refused.
+struct Answer<T: FnOnce(control::past::Past)>(Option<T>);
 
-impl Turn {
-    fn take(readers: &Arc<AtomicUsize>) -> Option<Turn> {
-        let turn = Turn(Arc::clone(readers));
-        (readers.fetch_add(1, Ordering::Relaxed) < READERS_MAX).then_some(turn)
+impl<T: FnOnce(control::past::Past)> Answer<T> {
+    fn give(mut self, past: control::past::Past) {
+        self.send(past);
+    }
+
+    fn send(&mut self, past: control::past::Past) {
+        if let Some(tell) = self.0.take() {
+            tell(past);
+        }
     }
 }
 
-impl Drop for Turn {
+impl<T: FnOnce(control::past::Past)> Drop for Answer<T> {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
+        self.send(control::past::Past::Refused("reading it has failed".to_owned()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::channel;
+
+    use activity::history::Dimension;
+    use activity::history::frames::HEADER;
+
+    use super::*;
+
+    const WHOLE: Span = Span { from: At(0), to: At(u64::MAX) };
+
+    fn recall(past: &Past) -> std::sync::mpsc::Receiver<control::past::Past> {
+        let (tell, told) = channel();
+        let is_recalled = past.recall(Recall::Waits(WHOLE, Dimension::Event), move |past| _ = tell.send(past));
+        assert!(is_recalled);
+        told
+    }
+
+    #[test]
+    fn a_question_waits_for_its_turn() {
+        let past = Past::new(History::default());
+        past.is_at(Some(PathBuf::from("/no such folder/history")));
+        let others = [past.turns.take(TURN_MAX), past.turns.take(TURN_MAX)];
+        let told = recall(&past);
+        assert!(told.try_recv().is_err());
+        drop(others);
+        assert!(matches!(told.recv(), Ok(control::past::Past::Waits(..))));
+    }
+
+    #[test]
+    fn a_reading_that_panics_refuses_its_question() {
+        let (tell, told) = channel();
+        let answer = Answer(Some(move |past| _ = tell.send(past)));
+        let panics = thread::spawn(move || {
+            let _answer = answer;
+            panic!("on purpose");
+        });
+        assert!(panics.join().is_err());
+        let told: Vec<control::past::Past> = told.iter().collect();
+        assert!(matches!(&told[..], [control::past::Past::Refused(words)] if words == "reading it has failed"));
+    }
+
+    #[test]
+    fn damage_is_logged_once_whoever_reads() {
+        let path = std::env::temp_dir().join(format!("pgweir-past-{}", std::process::id()));
+        std::fs::write(&path, [HEADER, b"no frame at all"].concat()).expect("a temporary file");
+        let (log, logged) = channel();
+        let log = Mutex::new(log);
+        let past = Past::new(History::default()).with_log(move |text| _ = log.lock().expect("a lock").send(text));
+        past.is_at(Some(path.clone()));
+        let expected = format!("{}: 1 parts of it are damaged", path.display());
+        past.glances(WHOLE, &mut |_| ());
+        assert_eq!(logged.try_recv(), Ok(expected));
+        let _ = (past.seconds(WHOLE), recall(&past).recv());
+        past.glances(WHOLE, &mut |_| ());
+        assert!(logged.try_recv().is_err());
+        for read in [|past: &Past| _ = past.seconds(WHOLE), |past: &Past| _ = recall(past).recv()] {
+            past.logged.lock().expect("a lock").clear();
+            read(&past);
+            assert!(logged.try_recv().is_ok());
+        }
+        std::fs::remove_file(&path).expect("our own");
     }
 }
