@@ -34,7 +34,7 @@ mod suspension;
 use endings::Countdown;
 use looking::{Curious, Looking};
 use orders::Waiting;
-use recalling::{Recalled, Recalling};
+use recalling::Recalling;
 use suspension::Suspending;
 
 /// How often memory is given back to the system.
@@ -270,13 +270,14 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
                 let _ = to.send(self.may_hand_over(pid));
             }
             ControlEvent::Observed(sight) => {
-                let seen = self.looking.seen(sight);
-                self.answer_curious(seen);
+                for Curious { asker, question, .. } in self.looking.seen(sight) {
+                    self.answer_late(asker, &question, None);
+                }
             }
             ControlEvent::Recalled(number, past) => {
                 // None: it has been answered.
                 if let Some(waiting) = self.recalling.take(number) {
-                    self.answer_recalled(waiting, *past);
+                    self.answer_late(waiting.asker, &waiting.question, Some(*past));
                 }
             }
             ControlEvent::UpgradeBegun(pid) => self.hand_over(pid),
@@ -353,17 +354,10 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
         None
     }
 
-    fn answer_curious(&mut self, curious: Vec<Curious>) {
-        for Curious { asker, question, .. } in curious {
-            if let Some(answer) = self.shown(&question, None) {
-                self.plane.answer(asker, answer.encode_for(&question.manner), false);
-            }
-        }
-    }
-
-    fn answer_recalled(&mut self, waiting: Recalled, past: Past) {
-        if let Some(answer) = self.shown(&waiting.question, Some(past)) {
-            self.plane.answer(waiting.asker, answer.encode_for(&waiting.question.manner), false);
+    /// Answers a SHOW that has waited for a look or for the disk.
+    fn answer_late(&mut self, asker: Asker, question: &Question, past: Option<Past>) {
+        if let Some(answer) = self.shown(question, past) {
+            self.plane.answer(asker, answer.encode_for(&question.manner), false);
         }
     }
 

@@ -22,6 +22,7 @@ use machine::upgrade::ServersLeft;
 use machine::{Level, Look, Orders, Settings, Snapshot, Suspension};
 use units::WorkerId;
 
+use super::looking::Curious;
 use super::suspension::{Suspending, unsent};
 use super::{ClientOrder, Steward, is_whole};
 use crate::command::Order;
@@ -245,11 +246,12 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
     /// Looks whether what commands wait for has come, or will come no more. To be called again and again while one waits. Returns the commands that are
     /// answered, and for which database (`None`: all).
     pub fn review(&mut self, now: Instant) -> Vec<(&'static str, Option<String>)> {
-        let overdue = self.looking.overdue(now);
-        self.answer_curious(overdue);
+        for Curious { asker, question, .. } in self.looking.overdue(now) {
+            self.answer_late(asker, &question, None);
+        }
         for waiting in self.recalling.overdue(now) {
             let words = format!("it was not read within {} s", RECALL_MAX.as_secs());
-            self.answer_recalled(waiting, Past::Refused(words));
+            self.answer_late(waiting.asker, &waiting.question, Some(Past::Refused(words)));
         }
         let awaits_sending = self.waiting.iter().any(|waiting| waiting.what == Awaited::NothingUnsent);
         let timeout = self.loaded.settings.global.console.suspend_timeout;
