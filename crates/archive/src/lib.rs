@@ -13,6 +13,7 @@
 //!
 //! Deliberately does not do: fsync. A power failure may cost the last seconds.
 
+mod ends;
 mod reading;
 mod segments;
 mod writer;
@@ -20,6 +21,7 @@ mod writer;
 use std::io;
 use std::path::PathBuf;
 
+pub use ends::{ends, is_there};
 pub use reading::{ReadBack, Reading, read_back};
 pub use writer::{Archive, Written};
 

@@ -69,6 +69,33 @@ fn seconds(history: &History) -> Vec<u64> {
     history.seconds().map(|second| second.at.second()).collect()
 }
 
+/// The newest file may be torn at its end, empty, or not begun.
+#[test]
+fn the_ends_of_a_ring_are_those_of_its_seconds() {
+    let path = folder("ends").join("history");
+    assert!(!is_there(&path) && ends(&path).is_none());
+    let (mut one, _) = writer(&path, 64 << 10);
+    write(&mut one, 1..=3000);
+    let mut reading = Reading::of(&path, WHOLE);
+    let all: Vec<u64> = std::iter::from_fn(|| Some(reading.next_second()?.0.second())).collect();
+    let seconds = || ends(&path).map(|(from, to)| (from.second(), to.second()));
+    assert_eq!(seconds(), all.first().copied().zip(all.last().copied()));
+    let whole = fs::read(&path).expect("it is there");
+    let cut = |len: usize| fs::write(&path, &whole[..len]).expect("ours");
+    cut(whole.len() - 1);
+    assert_eq!(seconds().map(|(_, to)| to), Some(2999));
+    let mut strange = whole.clone();
+    strange.extend_from_slice(b"\xf5pw\x0a, and no frame");
+    fs::write(&path, strange).expect("ours");
+    assert_eq!(seconds().map(|(_, to)| to), Some(3000));
+    let before = segments(&path).expect("a folder").pop().and_then(|newest| ends(&newest.path)).expect("seconds").1;
+    cut(0);
+    assert_eq!(seconds().map(|(_, to)| to), Some(before.second()));
+    fs::remove_file(&path).expect("ours");
+    assert!(is_there(&path));
+    assert_eq!(seconds().map(|(_, to)| to), Some(before.second()));
+}
+
 #[test]
 fn seconds_are_there_again_from_all_files_and_take_no_more_than_they_may() {
     let path = folder("ring").join("history");
