@@ -34,7 +34,7 @@ use axum::Router;
 use tokio::sync::watch;
 
 pub use answers::said;
-pub use makers::{MAKERS_MAX, Makers};
+pub use makers::{MAKERS_MAX, Makers, Making};
 use socket::Listener;
 pub use socket::probe;
 

@@ -16,15 +16,25 @@ async function answered(answer) {
   throw new Refused(answer.status, words.error ?? `the answer is ${answer.status}`);
 }
 
-export async function ask(path, query = {}) {
+const REST_MS = 250;
+
+// An answer that takes long is 202 until it is there: the question is repeated. `signal` ends that.
+async function got(path, query, signal) {
   const asked = new URLSearchParams(Object.entries(query).filter(([, value]) => value !== undefined && value !== ""));
-  const answer = await fetch(`/api/${path}?${asked}`, { headers: OWN, cache: "no-store" });
-  return (await answered(answer)).json();
+  for (;;) {
+    const answer = await answered(await fetch(`/api/${path}?${asked}`, { headers: OWN, cache: "no-store", signal }));
+    if (answer.status !== 202) return answer;
+    await new Promise((done) => { setTimeout(done, REST_MS); });
+  }
+}
+
+export async function ask(path, query = {}, signal = undefined) {
+  return (await got(path, query, signal)).json();
 }
 
 // Saves a document under a name.
 export async function saved(path, query, name) {
-  const answer = await answered(await fetch(`/api/${path}?${new URLSearchParams(query)}`, { headers: OWN, cache: "no-store" }));
+  const answer = await got(path, query);
   const address = URL.createObjectURL(await answer.blob());
   const link = document.createElement("a");
   link.href = address;

@@ -1,7 +1,7 @@
 // Charts of the hour, by uPlot. A click chooses a second; all charts show the same one.
 
 import { el } from "./draw.js";
-import { number } from "./words.js";
+import { marks, number } from "./words.js";
 
 const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
@@ -102,7 +102,7 @@ export class Chart {
       cursor: { sync: { key: "hour" }, points: { show: !this.stacked, size: 6 }, drag: { x: false, y: false }, y: false },
       scales: { x: { time: true, range: () => this.range ?? [0, 1] }, y: { range: (_, least, most) => [0, nice(most)] } },
       axes: [
-        { ...axis, size: 26, space: 70, values: (_, at) => at.map(hourMinute) },
+        { ...axis, size: 26, space: 80, values: (_, at) => marks(at, this.range ? this.range[1] - this.range[0] : 0) },
         { ...axis, size: 46, space: 32, gap: 6, values: (_, at) => at.map((value) => this.format(value)) },
       ],
       series: [{}, ...lines], plugins: [chosen(this.choice)],
@@ -149,13 +149,6 @@ const nice = (most) => {
   if (!(most > 0)) return 1;
   const size = 10 ** Math.floor(Math.log10(most));
   return [1, 1.5, 2, 3, 4, 5, 6, 8, 10].find((step) => step * size >= most * 1.05) * size || most * 1.1;
-};
-
-const hourMinute = (second) => {
-  const at = new Date(second * 1000);
-  const parts = { hour: "2-digit", minute: "2-digit" };
-  if (at.getSeconds() !== 0) parts.second = "2-digit";
-  return at.toLocaleTimeString("en-GB", parts);
 };
 
 // Where nobody looked there is no line.

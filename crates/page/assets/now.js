@@ -9,15 +9,19 @@ import { Folded, Table } from "./table.js";
 import { Tree, linesThen } from "./tree.js";
 
 const SPANS = [[300, "5 min"], [900, "15 min"], [3600, "1 hour"]];
-// As far as observe_file reaches back. A point of these is some minutes.
+// These are read from the files of observe_file. A point of their charts covers some minutes.
 const FAR = [[21600, "6 hours"], [86400, "1 day"], [604800, "7 days"]];
 
 export function now({ me, rest, sure }) {
   let span = SPANS[0][0];
   let wished = false;
   let hour = null;
-  // What is on disk of a part of the past, while that is shown.
+  // Figures of the part of the past that the charts show. `null`: they show the end of the hour in memory.
   let far = null;
+  // The question for such figures that is not answered yet.
+  let looking = null;
+  // By this number the pooler knows which question a new one replaces.
+  const tab = crypto.getRandomValues(new Uint32Array(1))[0];
   const choice = { at: rest ? Number(rest) : null, choose };
   const wide = matchMedia("(max-width: 720px)").matches ? 210 : 250;
   const small = 150;
@@ -54,10 +58,30 @@ export function now({ me, rest, sure }) {
 
   function choose(at) {
     choice.at = at;
+    if (at === null && far?.around) leave();
     history.replaceState(null, "", at === null ? "#now" : `#now/${at}`);
     for (const chart of all) chart.plot?.redraw(false);
     drawSpans();
+    lookAround();
     return drawMoment();
+  }
+
+  // The charts show the end of the hour again.
+  function leave() {
+    looking?.abort();
+    looking = null;
+    far = null;
+    failed.textContent = "";
+    drawSpans();
+    drawCharts();
+  }
+
+  // A second that the charts do not show: an hour around it is read.
+  function lookAround() {
+    const at = choice.at;
+    if (at === null || !hour?.at.length || looking) return;
+    const [from, to] = far ? [far.from, far.to] : [hour.at[0], Infinity];
+    if (at < from || at > to) look(at - 1800, at + 1800, true);
   }
 
   function drawSpans() {
@@ -68,30 +92,43 @@ export function now({ me, rest, sure }) {
         span = seconds;
         wished = true;
         if (seconds > 3600) return hour?.at.length ? look(hour.at.at(-1) - seconds, hour.at.at(-1)) : null;
-        far = null;
-        drawSpans();
-        drawCharts();
+        leave();
       },
     }, name)), zoom ? el("button", { type: "button", onclick: () => look(choice.at - 1800, choice.at + 1800) }, "Its seconds") : null);
   }
 
-  async function look(from, to) {
-    const seen = await ask("span", { from, to });
-    const step = seen.at.reduce((least, at, index) => (index ? Math.min(least, at - seen.at[index - 1]) : least), to - from > 3600 ? 3600 : 1);
-    far = { ...seen, from, to, step: to - from > 3600 ? step : 1 };
+  // Reads the figures of a part of the past and shows them. A newer question replaces one that is not answered. `around`: the part is shown because
+  // a second of it was chosen.
+  async function look(from, to, around = false) {
+    looking?.abort();
+    const mine = new AbortController();
+    looking = mine;
+    failed.textContent = "Reading the history …";
+    try {
+      const seen = await ask("span", { from, to, tab }, mine.signal);
+      if (looking !== mine) return;
+      const step = seen.at.reduce((least, at, index) => (index ? Math.min(least, at - seen.at[index - 1]) : least), to - from > 3600 ? 3600 : 1);
+      far = { ...seen, from, to, around, step: to - from > 3600 ? step : 1 };
+      failed.textContent = "";
+    } catch (error) {
+      if (looking !== mine) return;
+      failed.textContent = line(error.message);
+    }
+    looking = null;
     drawSpans();
     drawCharts();
+    drawFigures();
   }
 
-  // The document of `pgweir report`, of what is shown.
+  // Saves the document of `pgweir report` on the chosen second, or on the time that the charts show.
   async function saveReport() {
     const end = hour?.at.at(-1);
     if (!end) return;
-    const [from, to] = choice.at === null ? [end - span, end] : [choice.at, choice.at];
+    const [from, to] = choice.at !== null ? [choice.at, choice.at] : far ? [far.from, far.to] : [end - span, end];
     failed.textContent = "";
     save.disabled = true;
     try {
-      await saved("report", { from, to }, `pgweir-report-${new Date(from * 1000).toISOString().slice(0, 19).replace(/[:T]/g, "-")}.html`);
+      await saved("report", { from, to, tab }, `pgweir-report-${new Date(from * 1000).toISOString().slice(0, 19).replace(/[:T]/g, "-")}.html`);
     } catch (error) {
       failed.textContent = line(error.message);
     }
@@ -163,7 +200,8 @@ export function now({ me, rest, sure }) {
     const shown = choice.at !== null && far ? far : hour;
     if (shown.at.length === 0) return fill(figures);
     const index = choice.at === null ? hour.at.length - 1 : shown.at.findLastIndex((at) => at <= choice.at);
-    const of = (name) => shown[name][Math.max(index, 0)];
+    if (index < 0) return fill(figures);
+    const of = (name) => shown[name][index];
     const figure = (name, much, unit = "", alarm = false) =>
       el("div", { class: alarm ? "figure alarm" : "figure" }, el("div", { class: "name" }, name), el("div", { class: "much" }, much, unit ? el("small", {}, ` ${unit}`) : null));
     const opened = of("servers_active") + of("servers_idle") + of("servers_login");
@@ -234,7 +272,12 @@ export function now({ me, rest, sure }) {
   return {
     element,
     async tick() {
-      if (me.interval !== 0 || !hour) await more();
+      if (me.interval !== 0 || !hour) {
+        const isFirst = !hour?.at.length;
+        await more();
+        // The address may name a second from before the hour.
+        if (isFirst) lookAround();
+      }
       drawCharts();
       if (choice.at === null) await drawVerdict();
       if (choice.at === null || round === 0) await drawMoment();
@@ -242,6 +285,8 @@ export function now({ me, rest, sure }) {
       await flames.tick();
     },
     close() {
+      looking?.abort();
+      looking = null;
       for (const chart of all) chart.close();
     },
     key(event) {

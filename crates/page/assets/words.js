@@ -50,6 +50,23 @@ export const aged = (seconds) => (seconds === null || seconds === undefined ? ""
 export const clock = (second) =>
   new Date(second * 1000).toLocaleTimeString("en-GB", { hour: "2-digit", minute: "2-digit", second: "2-digit" });
 
+// The marks of an axis of time. Where it is longer than 20 hours, the first mark of each day has the date.
+export function marks(seconds, length) {
+  let before = null;
+  return seconds.map((second) => {
+    const at = new Date(second * 1000);
+    const parts = { hour: "2-digit", minute: "2-digit" };
+    if (at.getSeconds() !== 0) parts.second = "2-digit";
+    const time = at.toLocaleTimeString("en-GB", parts);
+    if (length <= 20 * 3600) return time;
+    const day = at.toLocaleDateString("en-GB", { day: "numeric", month: "short" });
+    const isNew = day !== before;
+    before = day;
+    if (!isNew) return time;
+    return time === "00:00" ? day : `${day} ${time}`;
+  });
+}
+
 // Characters that a terminal or a browser would act on are shown as what they are.
 // eslint-disable-next-line no-control-regex
 const ACTIVE = /[\u0000-\u0009\u000b-\u001f\u007f-\u009f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]/g;

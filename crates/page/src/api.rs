@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::answers::{document_of, json, refused, written};
 use crate::asker::{Admin, Asker};
+use crate::readings::{Answer, Kind, Leave, Made, Place, Question};
 use crate::rows::{Rows, Wish};
 use crate::{About, Given, Order, Rights, Said, Shared, Wanted, days, past};
 
@@ -65,16 +66,42 @@ async fn hour(State(shared): State<Shared>, _asker: Asker, Query(Since { since }
     made.await.unwrap_or_else(|| refused(StatusCode::NOT_FOUND, "nobody has looked yet"))
 }
 
+/// Seconds of 1970, both included.
 #[derive(Deserialize)]
 struct Range {
     from: u64,
     to: u64,
+    #[serde(default)]
+    tab: u32,
 }
 
-async fn span(State(shared): State<Shared>, _asker: Asker, Query(Range { from, to }): Query<Range>) -> Response {
-    let pooler = Arc::clone(&shared.pooler);
-    let made = shared.disk.have(move || days::json(&*pooler, from, to)).await.flatten();
-    made.map_or_else(|| refused(StatusCode::NOT_FOUND, "there is no such time"), |text| json(StatusCode::OK, text))
+async fn span(State(shared): State<Shared>, asker: Asker, Query(range): Query<Range>) -> Response {
+    let (from, to, pooler) = (range.from, range.to, Arc::clone(&shared.pooler));
+    let read = move |leave: &Leave| {
+        days::json(&*pooler, from, to, &|| leave.is_valid()).ok_or_else(|| "there is no such time".to_owned())
+    };
+    read_for(&shared, &asker, &range, Kind::Span, read, |text| json(StatusCode::OK, text)).await
+}
+
+/// Has days read from disk. `document`: makes an answer of what `read` returns.
+async fn read_for(
+    shared: &Shared,
+    asker: &Asker,
+    range: &Range,
+    kind: Kind,
+    read: impl FnOnce(&Leave) -> Made + Send + 'static,
+    document: fn(String) -> Response,
+) -> Response {
+    let place = Place { session: asker.session, tab: range.tab, kind };
+    let question = Question { from: range.from, to: range.to, rights: asker.rights };
+    match shared.readings.have(place, question, read).await {
+        Answer::Made(made) => {
+            Arc::unwrap_or_clone(made).map_or_else(|why| refused(StatusCode::NOT_FOUND, &why), document)
+        }
+        Answer::NotYet => json(StatusCode::ACCEPTED, "null".to_owned()),
+        Answer::Failed => refused(StatusCode::INTERNAL_SERVER_ERROR, "it has failed; the log may say why"),
+        Answer::TooMany => refused(StatusCode::SERVICE_UNAVAILABLE, "too many pages read the disk: try again"),
+    }
 }
 
 #[derive(Deserialize)]
@@ -86,7 +113,7 @@ async fn moment(State(shared): State<Shared>, asker: Asker, Query(Moment { at })
     if let Some(made) = seen(&shared, move |history| past::second(history, at, asker.rights)).await {
         return made;
     }
-    // Before what is in memory.
+    // That second is older than those in memory.
     let pooler = Arc::clone(&shared.pooler);
     let read = move || {
         let span = Span {
@@ -95,7 +122,7 @@ async fn moment(State(shared): State<Shared>, asker: Asker, Query(Moment { at })
         };
         past::second(&pooler.recall(span)?, at, asker.rights)
     };
-    let made = shared.disk.have(read).await.flatten().map(|text| json(StatusCode::OK, text));
+    let made = shared.moments.have(read).await.flatten().map(|text| json(StatusCode::OK, text));
     made.unwrap_or_else(|| refused(StatusCode::NOT_FOUND, "nothing is known of that second"))
 }
 
@@ -116,26 +143,17 @@ async fn waits(State(shared): State<Shared>, asker: Asker, Query(Part { from, to
     made.await.unwrap_or_else(|| refused(StatusCode::NOT_FOUND, "there is no such sum"))
 }
 
-#[derive(Deserialize)]
-struct Reported {
-    from: u64,
-    to: u64,
-}
-
-/// The longest report, in seconds: the hour that the page has.
-const REPORT_SECONDS_MAX: u64 = 3600;
+/// The longest report, in seconds: the longest span of the page's charts.
+const REPORT_SECONDS_MAX: u64 = 7 * 24 * 3600;
 
 /// A document to be saved. The page's script asks for it, with the header that other sites may not send.
-async fn report(State(shared): State<Shared>, asker: Asker, Query(Reported { from, to }): Query<Reported>) -> Response {
-    if from > to || to - from > REPORT_SECONDS_MAX {
-        return refused(StatusCode::UNPROCESSABLE_ENTITY, "a report is of an hour at most");
+async fn report(State(shared): State<Shared>, asker: Asker, Query(range): Query<Range>) -> Response {
+    if range.from > range.to || range.to - range.from > REPORT_SECONDS_MAX {
+        return refused(StatusCode::UNPROCESSABLE_ENTITY, "a report is of seven days at most");
     }
-    let pooler = Arc::clone(&shared.pooler);
-    match shared.makers.have(move || pooler.report(from, to, asker.rights)).await {
-        Some(Ok(document)) => document_of(document),
-        Some(Err(why)) => refused(StatusCode::NOT_FOUND, &why),
-        None => refused(StatusCode::INTERNAL_SERVER_ERROR, "it has failed; the log may say why"),
-    }
+    let (from, to, rights, pooler) = (range.from, range.to, asker.rights, Arc::clone(&shared.pooler));
+    let make = move |leave: &Leave| pooler.report(from, to, rights, &|| leave.is_valid());
+    read_for(&shared, &asker, &range, Kind::Report, make, document_of).await
 }
 
 /// On a thread: an hour of many pools takes some milliseconds. Whoever comes meanwhile waits for a turn without a thread, and without the lock.

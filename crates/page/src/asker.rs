@@ -7,12 +7,14 @@ use axum::response::Response;
 use monitor::Peer;
 
 use crate::answers::refused;
+use crate::sessions::Name;
 use crate::{Rights, Shared, login, origin};
 
 /// Who asks: a user of the console, through a script of the page. Nothing here is answered without.
 pub(crate) struct Asker {
     pub(crate) user: String,
     pub(crate) rights: Rights,
+    pub(crate) session: Name,
 }
 
 impl FromRequestParts<Shared> for Asker {
@@ -24,7 +26,7 @@ impl FromRequestParts<Shared> for Asker {
         }
         let from = parts.extensions.get::<Peer>().and_then(|peer| peer.address);
         match login::who(shared, &parts.headers, from) {
-            Some((user, rights)) => Ok(Asker { user, rights }),
+            Some((session, user, rights)) => Ok(Asker { user, rights, session }),
             None => Err(refused(StatusCode::UNAUTHORIZED, "log in first")),
         }
     }
@@ -39,7 +41,7 @@ impl FromRequestParts<Shared> for Admin {
     type Rejection = Response;
 
     async fn from_request_parts(parts: &mut Parts, shared: &Shared) -> Result<Admin, Response> {
-        let Asker { user, rights } = Asker::from_request_parts(parts, shared).await?;
+        let Asker { user, rights, .. } = Asker::from_request_parts(parts, shared).await?;
         if !origin::is_own_change(&parts.headers) {
             return Err(refused(StatusCode::FORBIDDEN, "it was not this page that asked"));
         }

@@ -1,7 +1,9 @@
-//! Figures of any time that memory and disk reach back to: of each second, or of some minutes for each point of a chart.
+//! Figures of any time that is in memory or on disk. A chart of an hour or less has a point for each second.
 //!
-//! Of a longer time a point is some minutes: rates are the average of them; what was at a moment is the most of any of their seconds, so that an
-//! incident of some seconds is seen in a day.
+//! In a chart of a longer time a point covers some minutes. A rate is the average over these minutes. A count is the maximum of their seconds, so
+//! that a chart of a day shows an incident of some seconds.
+
+use std::ops::ControlFlow;
 
 use activity::At;
 use activity::history::{Glance, PoolSecond, Span};
@@ -10,7 +12,7 @@ use units::PoolKey;
 use crate::Pooler;
 use crate::hour::{CLASSES_MAX, Figures, Hour, NAMES, RATES, values};
 
-/// Points of a chart, if they are not seconds of an hour.
+/// Points of a chart of more than an hour.
 const POINTS_MAX: u64 = 1500;
 
 const HOUR: u64 = 3600;
@@ -21,27 +23,33 @@ fn step(seconds: u64) -> u64 {
     if seconds <= HOUR { 1 } else { seconds.div_ceil(60).div_ceil(POINTS_MAX) * 60 }
 }
 
-/// The figures of a span, in seconds of 1970, both included: as of [`Hour::json`].
-pub(crate) fn json(pooler: &dyn Pooler, from: u64, to: u64) -> Option<String> {
+/// The figures of a span as [`Hour::json`] writes them. `from`, `to`: seconds of 1970, both included. `None`: there is no such time, or `is_wanted` has
+/// become false.
+pub(crate) fn json(pooler: &dyn Pooler, from: u64, to: u64, is_wanted: &dyn Fn() -> bool) -> Option<String> {
     let from = from.max(to.saturating_sub(DAYS_MAX));
     let mut days = Days::new(step(to.checked_sub(from)?));
     let span = Span { from: At(from.checked_mul(1000)?), to: At(to.checked_mul(1000)?.checked_add(999)?) };
-    pooler.glances(span, &mut |glance| days.add(glance));
-    Some(days.hour().json(0))
+    let mut has_ended = true;
+    pooler.glances(span, &mut |glance| {
+        days.add(glance);
+        has_ended = is_wanted();
+        if has_ended { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    });
+    has_ended.then(|| days.hour().json(0))
 }
 
 /// Points, from the oldest.
 struct Days {
     step: u64,
     points: Vec<Point>,
-    /// Of wait events, in the order in which they were first seen.
+    /// Classes of wait events, in the order in which they were first seen.
     classes: Vec<String>,
     before: Option<(At, Vec<(PoolKey, PoolSecond)>)>,
 }
 
 struct Point {
     at: At,
-    /// Seconds whose rates are known.
+    /// The number of seconds whose rates are known.
     rated: u32,
     /// Rates are sums until the end.
     values: [f32; NAMES.len()],
@@ -55,7 +63,7 @@ impl Days {
 
     fn add(&mut self, glance: Glance) {
         let at = At(glance.at.second() / self.step * self.step * 1000);
-        // After a gap, what counters have grown by is of another time.
+        // After a gap the counters have grown over a time that the chart does not show.
         let before = self.before.take().filter(|(before, _)| glance.at.0.saturating_sub(before.0) <= 60_000);
         let values = values(
             before.as_ref().map(|(at, pools)| (*at, &pools[..])),
@@ -72,7 +80,7 @@ impl Days {
         }
         for (class, count) in &glance.classes {
             let known = self.classes.iter().position(|known| known == class);
-            // Beyond the bound, the last place is all others'.
+            // All classes beyond the bound share the last place.
             let place = known.unwrap_or_else(|| self.classes.len().min(CLASSES_MAX - 1));
             if place == self.classes.len() {
                 self.classes.push(class.clone());
@@ -134,7 +142,7 @@ mod tests {
         assert_eq!(json["transactions"], serde_json::json!([50.0, 50.0, 50.0]));
         assert_eq!(json["waiting"], serde_json::json!([0.0, 90.0, 0.0]));
         assert_eq!(json["samples"], serde_json::json!([[1, 12, 1]]));
-        // What happened while nobody looked is no rate.
+        // Counters give no rate over a gap.
         let json = drawn(60, [glance(60, 10, 0, 0), glance(6000, 1_000_000, 0, 0)]);
         assert_eq!(json["transactions"], serde_json::json!([0.0, 0.0]));
     }

@@ -10,6 +10,7 @@
 //!              Pooler        what the caller gives: passwords, tables, what was seen
 //!              hour.rs       figures of each second of the last hour
 //!              days.rs       figures of any time that is on disk
+//!              readings.rs   questions that read days: a page repeats them until they are answered
 //!              past.rs       one second, and one client's hour
 //!              stacks.rs     flame graphs
 //! ```
@@ -30,11 +31,13 @@ mod hour;
 mod login;
 mod origin;
 mod past;
+mod readings;
 mod rows;
 mod sessions;
 mod stacks;
 
 use std::net::IpAddr;
+use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex};
 
 use activity::History;
@@ -48,6 +51,7 @@ use monitor::Makers;
 
 pub use hosts::Hosts;
 use hour::Hour;
+use readings::Readings;
 pub use rows::{Column, Rows};
 use sessions::Sessions;
 pub use stacks::{Picture, Subject, Way, Ways};
@@ -123,23 +127,23 @@ pub trait Pooler: Send + Sync + 'static {
     /// What somebody did who is no client: for the log. Texts are as they came.
     fn tell(&self, what: Said<'_>);
 
-    /// The document of `pgweir report` on these seconds of 1970, both included.
+    /// The document of `pgweir report` on these seconds of 1970, both included. It may take minutes, and stops once `is_wanted` is false.
     ///
     /// # Errors
-    /// Nothing is known of that time, and what is, in words for people.
-    fn report(&self, from: u64, to: u64, rights: Rights) -> Result<String, String>;
+    /// The history has no second of that time. The words for people give the time that it has.
+    fn report(&self, from: u64, to: u64, rights: Rights, is_wanted: &dyn Fn() -> bool) -> Result<String, String>;
 
     /// What was seen in the last hour, as soon as there is something that looks.
     fn history(&self) -> Option<Arc<Mutex<History>>>;
 
-    /// What is known of each second of a span, from the oldest, on disk too. May take seconds.
-    fn glances(&self, span: Span, each: &mut dyn FnMut(Glance)) {
+    /// Gives the figures of each second of a span, from the oldest, those on disk too, until `each` breaks. It may take seconds.
+    fn glances(&self, span: Span, each: &mut dyn FnMut(Glance) -> ControlFlow<()>) {
         let Some(history) = self.history() else { return };
         let history = history.lock().expect("nothing panics while it holds this lock");
-        history.within(span).for_each(|second| each(history.glance(second)));
+        let _ = history.within(span).try_for_each(|second| each(history.glance(second)));
     }
 
-    /// The seconds of a span, which memory does not reach back to, on disk: of a minute or so.
+    /// Reads the seconds of a span of about a minute from disk. `None`: there are no files.
     fn recall(&self, span: Span) -> Option<History> {
         let _ = span;
         None
@@ -181,8 +185,9 @@ struct Shared {
     makers: Makers,
     /// One at a time looks into the hour: those who add to it, and the console, wait for one at most.
     past: Makers,
-    /// And one at a time reads days.
-    disk: Makers,
+    /// One at a time reads a second from disk. A click does not wait for those who read days.
+    moments: Makers,
+    readings: Arc<Readings>,
     desk: Arc<Mutex<stacks::Desk>>,
 }
 
@@ -195,7 +200,8 @@ pub fn router(pooler: Arc<dyn Pooler>, hosts: Hosts) -> Router {
         door: Arc::new(login::Door::new()),
         makers: Makers::default(),
         past: Makers::of(1),
-        disk: Makers::of(1),
+        moments: Makers::of(1),
+        readings: Arc::default(),
         desk: Arc::default(),
     };
     files::routes()

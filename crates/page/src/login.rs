@@ -171,8 +171,8 @@ fn cookie(headers: &HeaderMap) -> Option<Name> {
     pairs.find(|(name, _)| *name == its_name).and_then(|(_, value)| sessions::read(value))
 }
 
-/// Who asks, and what they may at this moment. `None`: nobody who has logged in.
-pub(crate) fn who(shared: &Shared, headers: &HeaderMap, from: Option<IpAddr>) -> Option<(String, Rights)> {
+/// The session and the user of a request, and the user's rights at this moment. `None`: nobody who has logged in.
+pub(crate) fn who(shared: &Shared, headers: &HeaderMap, from: Option<IpAddr>) -> Option<(Name, String, Rights)> {
     let name = cookie(headers)?;
     let (user, mark) = {
         let mut sessions = sessions(shared);
@@ -183,7 +183,7 @@ pub(crate) fn who(shared: &Shared, headers: &HeaderMap, from: Option<IpAddr>) ->
     if rights.is_none() {
         sessions(shared).end(&name);
     }
-    Some((user, rights?))
+    Some((name, user, rights?))
 }
 
 /// To another path.

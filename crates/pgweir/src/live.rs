@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use std::hash::BuildHasher as _;
 use std::hash::RandomState;
 use std::net::IpAddr;
+use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use activity::history::{Glance, Span};
@@ -24,7 +25,7 @@ use settings::AuthType;
 use units::names::shown;
 
 use crate::looked_into;
-use crate::report;
+use crate::report::{self, Caller};
 use crate::watched::{self, NotInTime, Watched};
 
 /// By what was asked, and whether with statements: the table, or that there is none. The page asks for few, so these are few.
@@ -158,18 +159,24 @@ impl Pooler for Live {
         looked_into::sample(subject, way, self.watched.history())
     }
 
-    fn report(&self, from: u64, to: u64, rights: Rights) -> Result<String, String> {
+    fn report(&self, from: u64, to: u64, rights: Rights, is_wanted: &dyn Fn() -> bool) -> Result<String, String> {
         let past = self.watched.past().ok_or("nobody has looked yet")?;
         let last = to.saturating_mul(1000).saturating_add(999);
         let span = Span { from: At(from.saturating_mul(1000)), to: At(last) };
-        report::of_process(past.clone(), span, rights == Rights::Admin, own_name())
+        let say = |complaint: &str| {
+            if let Some(handle) = self.watched.handle() {
+                handle.log().say(Level::Warning, format!("page: the history of a report: {complaint}"));
+            }
+        };
+        let caller = Caller { say: &say, is_wanted };
+        report::of_process(past.clone(), span, rights == Rights::Admin, own_name(), caller)
     }
 
     fn history(&self) -> Option<Arc<Mutex<History>>> {
         self.watched.history_for_page().cloned()
     }
 
-    fn glances(&self, span: Span, each: &mut dyn FnMut(Glance)) {
+    fn glances(&self, span: Span, each: &mut dyn FnMut(Glance) -> ControlFlow<()>) {
         if let Some(past) = self.watched.past() {
             past.glances(span, each);
         }

@@ -7,8 +7,8 @@
 //!   the live page ─► archive, and History ──────┘
 //! ```
 //!
-//! Promises: a console, or this process, is held up by no more than a minute of its history at a time, and no more is held in memory; nothing is written
-//! if nothing is known of that time, and the message says what is known.
+//! Promises: a console, or this process, is held up by no more than a minute of its history at a time, and no more is held in memory; CSV and JSON are
+//! written minute by minute; if the history has no second of that time, nothing is written, and the message gives the time that it has.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -34,10 +34,10 @@ use crate::complain;
 use crate::doctor::console_of;
 use crate::observer::past::Past;
 
-/// If only the end is said, or nothing.
+/// The length of a report without `--from`.
 const LENGTH_MS: u64 = 300_000;
 
-/// What a console is asked for at a time, and how far back.
+/// The longest time that one question to a console covers, and that all questions cover.
 const PART_MS: u64 = 60_000;
 const CONSOLE_MS_MAX: u64 = 7 * 86_400_000;
 
@@ -51,45 +51,83 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const BUSY_MAX: u32 = 30;
 const BUSY_PAUSE: Duration = Duration::from_secs(1);
 
+/// The caller of a report.
+#[derive(Clone, Copy)]
+pub(crate) struct Caller<'c> {
+    /// Takes a complaint about a file.
+    pub(crate) say: &'c dyn Fn(&str),
+    /// `false` stops the report.
+    pub(crate) is_wanted: &'c dyn Fn() -> bool,
+}
+
 pub(crate) fn report(wanted: &Report) -> ExitCode {
     match made(wanted) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(why) => {
-            eprintln!("pgweir report: {why}");
+        Ok(()) | Err(Failed::Unread) => ExitCode::SUCCESS,
+        Err(Failed::Why(why)) => {
+            to_stderr(&why);
             ExitCode::FAILURE
         }
     }
 }
 
-fn made(wanted: &Report) -> Result<(), String> {
+/// Standard error may be closed, which is no reason to fail.
+fn to_stderr(text: &str) {
+    let _ = writeln!(io::stderr(), "pgweir report: {text}");
+}
+
+/// Why there is no report, or no whole one.
+#[derive(Debug)]
+enum Failed {
+    Why(String),
+    /// The reader of standard output has closed it.
+    Unread,
+}
+
+impl From<String> for Failed {
+    fn from(why: String) -> Failed {
+        Failed::Why(why)
+    }
+}
+
+fn made(wanted: &Report) -> Result<(), Failed> {
     let now = Zoned::now();
     let span = span(wanted, &now)?;
     let shown = |at: At| zoned(at, &now).strftime(TIME).to_string();
     let (from, to) = (shown(span.from), shown(span.to));
-    let (source, left) = Origin::open(wanted, span, &now)?;
-    let mut parts = Parts { source, left: (left.from <= left.to).then_some(left), now: &now };
-    let text = match wanted.format {
-        ReportFormat::Html => html(&mut parts, &from, &to)?,
-        ReportFormat::Csv => csv(&mut parts)?,
-        ReportFormat::Json => json(&mut parts)?,
-    };
-    match text {
-        Some(text) => write(wanted, &text),
-        None => Err(nothing(&from, &to, &parts.source.known(&now))),
+    let source = Origin::open(wanted, span)?;
+    let caller = Caller { say: &to_stderr, is_wanted: &|| true };
+    let mut parts = Parts { source, left: Some(span), now: &now, caller };
+    let mut out = Out { path: wanted.out.as_deref(), open: None };
+    match wanted.format {
+        ReportFormat::Html => {
+            if let Some(page) = html(&mut parts, &from, &to)? {
+                out.write(&page)?;
+            }
+        }
+        ReportFormat::Csv => csv(&mut parts, &mut out)?,
+        ReportFormat::Json => json(&mut parts, &mut out)?,
     }
+    let is_written = out.end()?;
+    if is_written { Ok(()) } else { Err(Failed::Why(nothing(&from, &to, &parts.source.known(&now)))) }
 }
 
-/// The page of a part of this process's history. `source`: what its heading says where it comes from.
+/// The page of a part of this process's history. `source`: its name in the heading.
 ///
 /// # Errors
-/// Nothing is known of that time, and what is.
-pub(crate) fn of_process(past: Past, span: Span, is_open: bool, source: String) -> Result<String, String> {
+/// The history has no second of that time. The text gives the time that it has.
+pub(crate) fn of_process(
+    past: Past,
+    span: Span,
+    is_open: bool,
+    source: String,
+    caller: Caller<'_>,
+) -> Result<String, String> {
     let now = Zoned::now();
     let shown = |at: At| zoned(at, &now).strftime(TIME).to_string();
     let (from, to) = (shown(span.from), shown(span.to));
     let (reading, left) = past.reading(span);
     let source = Origin::Process { past, reading: reading.map(Box::new), is_open, name: source };
-    let mut parts = Parts { source, left, now: &now };
+    let mut parts = Parts { source, left, now: &now, caller };
     html(&mut parts, &from, &to)?.ok_or_else(|| nothing(&from, &to, &parts.source.known(&now)))
 }
 
@@ -103,62 +141,90 @@ fn nothing(from: &str, to: &str, known: &str) -> String {
 fn html(parts: &mut Parts<'_>, from: &str, to: &str) -> Result<Option<String>, String> {
     let mut sums = Sums::default();
     while let Some(part) = parts.next(TableFormat::Json)? {
-        sums.add(&part.concat())?;
+        part.iter().try_for_each(|json| sums.add(json))?;
     }
     let (source, version) = (parts.source.name(), version::PGWEIR.to_owned());
     let heading = Heading { source, from: from.to_owned(), to: to.to_owned(), version };
     Ok((sums.seconds() > 0).then(|| sums.page(&heading)))
 }
 
-/// The names once, above all parts. `None`: there is no row.
-fn csv(parts: &mut Parts<'_>) -> Result<Option<String>, String> {
-    let (mut out, mut rows) = (String::new(), 0);
+/// Writes the names of the columns once, above all rows.
+fn csv(parts: &mut Parts<'_>, out: &mut Out<'_>) -> Result<(), Failed> {
     while let Some(part) = parts.next(TableFormat::Csv)? {
-        let from = usize::from(!out.is_empty());
-        rows += part.len().saturating_sub(1);
-        for line in part.iter().skip(from) {
-            out.push_str(line);
-            // As RFC 4180 has it.
-            out.push_str("\r\n");
+        if part.len() < 2 {
+            continue;
+        }
+        for line in &part[usize::from(out.open.is_some())..] {
+            out.write(line)?;
+            // RFC 4180 asks for both characters.
+            out.write("\r\n")?;
         }
     }
-    Ok((rows > 0).then_some(out))
+    Ok(())
 }
 
-/// One array of all parts. `None`: there is no row.
-fn json(parts: &mut Parts<'_>) -> Result<Option<String>, String> {
-    let mut out = String::new();
+/// Writes one array of the rows of all parts.
+fn json(parts: &mut Parts<'_>, out: &mut Out<'_>) -> Result<(), Failed> {
     while let Some(part) = parts.next(TableFormat::Json)? {
         let part = part.concat();
-        let rows =
-            part.strip_prefix('[').and_then(|part| part.strip_suffix(']')).ok_or("the console answers no JSON")?;
+        let rows = part.strip_prefix('[').and_then(|part| part.strip_suffix(']'));
+        let rows = rows.ok_or_else(|| "the console answers no JSON".to_owned())?;
         if !rows.is_empty() {
-            out.push_str(if out.is_empty() { "[" } else { ",\n" });
-            out.push_str(rows);
+            let before = if out.open.is_some() { ",\n" } else { "[" };
+            out.write(before)?;
+            out.write(rows)?;
         }
     }
-    Ok((!out.is_empty()).then(|| out + "]\n"))
+    if out.open.is_some() { out.write("]\n") } else { Ok(()) }
 }
 
-fn write(wanted: &Report, text: &str) -> Result<(), String> {
-    let words = |error: io::Error| complain::why(&error);
-    match &wanted.out {
-        Some(path) => {
-            let file = File::create(path).map_err(|error| format!("{}: {}", path.display(), words(error)))?;
-            let mut file = BufWriter::new(file);
-            let written = file.write_all(text.as_bytes()).and_then(|()| file.flush());
-            written.map_err(|error| format!("{}: {}", path.display(), words(error)))
+/// A file or standard output. It is opened when the first text is written.
+struct Out<'w> {
+    path: Option<&'w Path>,
+    open: Option<BufWriter<Box<dyn Write>>>,
+}
+
+impl Out<'_> {
+    fn write(&mut self, text: &str) -> Result<(), Failed> {
+        let written = match &mut self.open {
+            Some(open) => open.write_all(text.as_bytes()),
+            None => self.begin().and_then(|mut open| {
+                open.write_all(text.as_bytes())?;
+                self.open = Some(open);
+                Ok(())
+            }),
+        };
+        written.map_err(|error| self.failed(&error))
+    }
+
+    fn begin(&self) -> io::Result<BufWriter<Box<dyn Write>>> {
+        let to: Box<dyn Write> = match self.path {
+            Some(path) => Box::new(File::create(path)?),
+            None => Box::new(io::stdout()),
+        };
+        Ok(BufWriter::new(to))
+    }
+
+    /// Whether anything was written.
+    fn end(mut self) -> Result<bool, Failed> {
+        let Some(open) = &mut self.open else { return Ok(false) };
+        let flushed = open.flush();
+        flushed.map_err(|error| self.failed(&error))?;
+        Ok(true)
+    }
+
+    fn failed(&self, error: &io::Error) -> Failed {
+        let words = complain::why(error);
+        match self.path {
+            Some(path) => Failed::Why(format!("{}: {words}", path.display())),
+            None if error.kind() == io::ErrorKind::BrokenPipe => Failed::Unread,
+            None => Failed::Why(words),
         }
-        None => match io::stdout().lock().write_all(text.as_bytes()) {
-            // Who reads has enough of it.
-            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-            written => written.map_err(words),
-        },
     }
 }
 
-/// An end that is still to come is now, as it is typed by somebody who looks at an incident that goes on. So is a time of day without its day if today it
-/// is at most this far ahead, or if the beginning would be later than yesterday's: not many want a report of a day ago.
+/// A person who looks at an incident that still happens may type an end that is later than now. Such an end means now. This holds for a time of day
+/// without its day too, if today it is at most this far ahead, or if the beginning would be later than an end of yesterday.
 const AHEAD_MAX: SignedDuration = SignedDuration::from_mins(10);
 
 fn span(wanted: &Report, now: &Zoned) -> Result<Span, String> {
@@ -200,14 +266,14 @@ fn zoned(at: At, now: &Zoned) -> Zoned {
     timestamp(at).to_zoned(now.time_zone().clone())
 }
 
-/// Where the history is.
+/// The source of the history.
 enum Origin {
     Console(Box<Monitor>, String),
     File {
         reading: Box<Reading>,
         path: PathBuf,
     },
-    /// What memory does not have is read from its files first. `is_open`: with statements, tags and blockers.
+    /// Seconds that memory does not have are read from the files first. `is_open`: with statements, tags and blockers.
     Process {
         past: Past,
         reading: Option<Box<Reading>>,
@@ -217,20 +283,24 @@ enum Origin {
 }
 
 impl Origin {
-    /// With the part of the span that is asked for a minute at a time.
-    fn open(wanted: &Report, span: Span, now: &Zoned) -> Result<(Origin, Span), String> {
+    fn open(wanted: &Report, span: Span) -> Result<Origin, String> {
         match (&wanted.url, &wanted.file) {
             (Some(url), None) => {
+                if span.to.0 - span.from.0 > CONSOLE_MS_MAX {
+                    let why =
+                        "a console is asked for seven days at most: give a shorter time, or --file on its machine";
+                    return Err(why.to_owned());
+                }
                 let target = console_of(url)?;
                 let name = format!("{}:{}", target.host, target.port);
                 let monitor =
                     Monitor::connect(&target, NAME, PATIENCE).map_err(|why| format!("the console at {name}: {why}"))?;
-                let week = At(at(now).0.saturating_sub(CONSOLE_MS_MAX));
-                Ok((Origin::Console(Box::new(monitor), name), Span { from: span.from.max(week), ..span }))
+                Ok(Origin::Console(Box::new(monitor), name))
             }
+            (None, Some(path)) if !archive::is_there(path) => Err(format!("{}: no such file", path.display())),
             (None, Some(path)) => {
                 let reading = Box::new(Reading::of(path, span));
-                Ok((Origin::File { reading, path: path.clone() }, span))
+                Ok(Origin::File { reading, path: path.clone() })
             }
             _ => Err("the URL of a console, or --file, is needed: one of both".to_owned()),
         }
@@ -243,7 +313,7 @@ impl Origin {
         }
     }
 
-    /// What is known, for a person who has asked for a time of which nothing is.
+    /// The time that the source has, for a person who has asked for another time.
     fn known(&mut self, now: &Zoned) -> String {
         let of = |ends: Option<(At, At)>| {
             let (from, to) = ends?;
@@ -252,10 +322,10 @@ impl Origin {
         };
         match self {
             Origin::Console(monitor, _) => known_to_console(&monitor.rows("SHOW PGWEIR").unwrap_or_default()),
-            Origin::File { path, .. } => reaches("the file", of(ends_on_disk(path))),
+            Origin::File { path, .. } => reaches("the file", of(archive::ends(path))),
             Origin::Process { past, .. } => {
                 let in_memory = ends(&past.history.lock().expect("nothing panics while it holds this lock"));
-                let on_disk = past.path().and_then(|path| ends_on_disk(&path));
+                let on_disk = past.path().and_then(|path| archive::ends(&path));
                 let from = on_disk.or(in_memory).map(|(from, _)| from);
                 let to = in_memory.or(on_disk).map(|(_, to)| to);
                 reaches("the history", of(from.zip(to)))
@@ -264,7 +334,7 @@ impl Origin {
     }
 }
 
-/// A build before this one has no rows for it.
+/// The rows of an earlier build do not have it.
 fn known_to_console(rows: &[Vec<Option<String>>]) -> String {
     let value = |key: &str| rows.iter().find(|row| row[0].as_deref() == Some(key))?.get(1)?.clone();
     let mut known = reaches("the history", value("history_from").zip(value("history_to")));
@@ -281,41 +351,36 @@ fn reaches(what: &str, ends: Option<(String, String)>) -> String {
     }
 }
 
-/// The first and the last second.
+/// The first and the last second in memory.
 fn ends(history: &History) -> Option<(At, At)> {
     let mut seconds = history.seconds();
     Some((seconds.next()?.at, history.seconds().next_back()?.at))
 }
 
-/// The same of files. All of them are read.
-fn ends_on_disk(path: &Path) -> Option<(At, At)> {
-    let mut reading = Reading::of(path, Span { from: At(0), to: At(u64::MAX) });
-    let mut ends = None;
-    while let Some((at, _)) = reading.next_second() {
-        ends = Some((ends.map_or(at, |(from, _)| from), at));
-    }
-    ends
-}
-
-/// What is left of the span.
+/// The parts of a span that are not read yet.
 struct Parts<'n> {
     source: Origin,
+    /// For a console and memory.
     left: Option<Span>,
     now: &'n Zoned,
+    caller: Caller<'n>,
 }
 
 impl Parts<'_> {
     /// The lines of the next minute.
     fn next(&mut self, format: TableFormat) -> Result<Option<Vec<String>>, String> {
-        let now = self.now;
+        let (now, say) = (self.now, self.caller.say);
+        if !(self.caller.is_wanted)() {
+            return Err("nobody waits for the report".to_owned());
+        }
         let lines = |history: &History, span: Span, is_open: bool| -> Vec<String> {
             let table = history_table(history, span, now, is_open).in_format(format);
             table.rows().map(|row| row[0].unwrap_or_default().to_owned()).collect()
         };
         match &mut self.source {
-            Origin::File { reading, .. } => Ok(part_of(reading).map(|part| lines(&part, EVER, true))),
+            Origin::File { reading, .. } => Ok(part_of(reading, say).map(|part| lines(&part, EVER, true))),
             Origin::Process { past, reading, is_open, .. } => {
-                if let Some(part) = reading.as_mut().and_then(|reading| part_of(reading)) {
+                if let Some(part) = reading.as_mut().and_then(|reading| part_of(reading, say)) {
                     return Ok(Some(lines(&part, EVER, *is_open)));
                 }
                 *reading = None;
@@ -351,14 +416,14 @@ fn retried<T>(pause: Duration, mut ask: impl FnMut() -> Result<T, String>) -> Re
     ask()
 }
 
-/// All that a part of the files has.
+/// The span of all seconds.
 const EVER: Span = Span { from: At(0), to: At(u64::MAX) };
 
 /// The next minute of files.
-fn part_of(reading: &mut Reading) -> Option<History> {
+fn part_of(reading: &mut Reading, say: &dyn Fn(&str)) -> Option<History> {
     let part = reading.next_part();
     for complaint in reading.complaints.drain(..) {
-        eprintln!("pgweir report: {complaint}");
+        say(&complaint);
     }
     part
 }
@@ -412,8 +477,9 @@ mod tests {
         let unseen = format!("{reaches}; not all is known of db2:5432: connection refused");
         assert_eq!(known_to_console(&[from, to, not_seen]), unseen);
         assert_eq!(known_to_console(&[row("version", Some("1"))]), "the history has no second");
-        let none =
-            of_process(Past::new(History::default()), Span { from: At(0), to: At(1000) }, true, "db1".to_owned());
+        let caller = Caller { say: &|_| (), is_wanted: &|| true };
+        let span = Span { from: At(0), to: At(1000) };
+        let none = of_process(Past::new(History::default()), span, true, "db1".to_owned(), caller);
         assert!(none.is_err_and(|why| why.ends_with(": the history has no second")));
     }
 
@@ -431,7 +497,28 @@ mod tests {
 
     #[test]
     fn one_source_is_needed() {
-        let made = made(&Report::default());
-        assert!(made.is_err_and(|why| why.contains("one of both")));
+        assert!(why(&Report::default()).contains("one of both"));
+    }
+
+    fn why(wanted: &Report) -> String {
+        match made(wanted) {
+            Err(Failed::Why(why)) => why,
+            made => panic!("{made:?}"),
+        }
+    }
+
+    #[test]
+    fn a_file_that_is_not_there_is_named() {
+        let file = Some(PathBuf::from("/nowhere/history"));
+        assert_eq!(why(&Report { file, ..Report::default() }), "/nowhere/history: no such file");
+    }
+
+    /// A report of a part of the time would have a heading that is wrong.
+    #[test]
+    fn a_console_is_asked_for_a_week_at_most() {
+        let url = Some("postgres://joe@127.0.0.1:1/pgbouncer".to_owned());
+        let (from, to) = (Some("2026-07-01T00:00:00Z".to_owned()), Some("2026-07-08T00:00:01Z".to_owned()));
+        let why = why(&Report { url, from, to, ..Report::default() });
+        assert!(why.starts_with("a console is asked for seven days at most"), "{why}");
     }
 }

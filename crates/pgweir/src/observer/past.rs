@@ -1,6 +1,7 @@
 //! Questions about the past: memory has the last hour, and the disk has the time before it.
 
 use std::collections::BTreeSet;
+use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -65,16 +66,21 @@ impl Past {
         self.path.lock().expect("nothing panics while it holds this lock").clone()
     }
 
-    /// Calls `each` with the summaries of a span's seconds, from the oldest. Those that memory does not have are read from disk.
-    pub(crate) fn glances(&self, span: Span, each: &mut dyn FnMut(Glance)) {
+    /// Calls `each` with the figures of a span's seconds, from the oldest, until it breaks. Seconds that memory does not have are read from disk.
+    pub(crate) fn glances(&self, span: Span, each: &mut dyn FnMut(Glance) -> ControlFlow<()>) {
         let lock = || self.history.lock().expect("nothing panics while it holds this lock");
         let oldest = lock().seconds().next().map(|second| second.at.second());
         let until = oldest.map_or(span.to, |oldest| At((oldest * 1000).saturating_sub(1)).min(span.to));
         if let Some(path) = self.path().filter(|_| span.from <= until) {
             let (mut reading, mut unread) = (Reading::of(&path, Span { to: until, ..span }), None);
             while let Some((_, second)) = reading.next_second() {
-                if let Err(why) = Glance::of(&second).map(&mut *each) {
-                    unread = Some(format!("{}: a second is passed over: {why}", path.display()));
+                match Glance::of(&second) {
+                    Ok(glance) => {
+                        if each(glance).is_break() {
+                            return;
+                        }
+                    }
+                    Err(why) => unread = Some(format!("{}: a second is passed over: {why}", path.display())),
                 }
             }
             self.complain(reading.complaints.into_iter().chain(unread).collect());
@@ -82,7 +88,7 @@ impl Past {
         let Some(oldest) = oldest else { return };
         let history = lock();
         let rest = Span { from: span.from.max(At(oldest * 1000)), ..span };
-        history.within(rest).for_each(|second| each(history.glance(second)));
+        let _ = history.within(rest).try_for_each(|second| each(history.glance(second)));
     }
 
     /// A reading of the part of a span that only the files have, and the part that memory has.
@@ -223,10 +229,10 @@ mod tests {
         let past = Past::new(History::default()).with_log(move |text| _ = log.lock().expect("a lock").send(text));
         past.is_at(Some(path.clone()));
         let expected = format!("{}: 1 parts of it are damaged", path.display());
-        past.glances(WHOLE, &mut |_| ());
+        past.glances(WHOLE, &mut |_| ControlFlow::Continue(()));
         assert_eq!(logged.try_recv(), Ok(expected));
         let _ = (past.seconds(WHOLE), recall(&past).recv());
-        past.glances(WHOLE, &mut |_| ());
+        past.glances(WHOLE, &mut |_| ControlFlow::Continue(()));
         assert!(logged.try_recv().is_err());
         for read in [|past: &Past| _ = past.seconds(WHOLE), |past: &Past| _ = recall(past).recv()] {
             past.logged.lock().expect("a lock").clear();
