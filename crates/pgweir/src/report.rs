@@ -141,7 +141,10 @@ fn nothing(from: &str, to: &str, known: &str) -> String {
 fn html(parts: &mut Parts<'_>, from: &str, to: &str) -> Result<Option<String>, String> {
     let mut sums = Sums::default();
     while let Some(part) = parts.next(TableFormat::Json)? {
-        part.iter().try_for_each(|json| sums.add(json))?;
+        match &part[..] {
+            [json] => sums.add(json)?,
+            parts => sums.add(&parts.concat())?,
+        }
     }
     let (source, version) = (parts.source.name(), version::PGWEIR.to_owned());
     let heading = Heading { source, from: from.to_owned(), to: to.to_owned(), version };

@@ -6,8 +6,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use askama::Template;
 
 use crate::chart::{Form, Series, chart, number};
-use crate::lines::{RowLine, WhyLine};
-use crate::sums::{Doing, Heading, Named, SecondSum, Sums, WhySum};
+use crate::lines::{RowLine, Waits, WhyLine};
+use crate::points::Point;
+use crate::sums::{Heading, Named, Sums, WhySum};
 
 const STYLE: &str = include_str!("../templates/page.css");
 
@@ -132,13 +133,15 @@ fn folded(sums: &Sums) -> Vec<Fold<'_>> {
     worst.sort_by_key(|row| Reverse(row.weight()));
     let is_victim = |row: &RowLine| row.waited.is_some() && !row.pid.is_some_and(|pid| sums.blockers.contains(&pid));
     let mut folds: Vec<Fold<'_>> = Vec::new();
-    let mut places: BTreeMap<(Doing, Option<i64>), usize> = BTreeMap::new();
+    let mut places: BTreeMap<([&str; 6], Option<i64>), usize> = BTreeMap::new();
     for row in worst {
         if !is_victim(row) {
             folds.push(Fold { worst: row, others: Vec::new() });
             continue;
         }
-        let alike = (row.waiting.doing(), row.blocked_by_root);
+        let Waits { database, user, class, wait_event_type, wait_event, query, .. } = row.waiting.waits();
+        let doing = [database, user, class, wait_event_type, wait_event, query.unwrap_or_default()];
+        let alike = (doing, row.blocked_by_root);
         if let Some(place) = places.get(&alike) {
             folds[*place].others.push(row);
         } else {
@@ -153,7 +156,7 @@ fn folded(sums: &Sums) -> Vec<Fold<'_>> {
 
 fn sentences(sums: &Sums, worst: Option<&RowLine>) -> Vec<String> {
     let total = sums.by_event.total();
-    if sums.seconds.is_empty() {
+    if sums.seconds() == 0 {
         return vec!["Nothing is known of this time: the pooler did not run, or did not observe.".to_owned()];
     }
     if total == 0 {
@@ -164,7 +167,7 @@ fn sentences(sums: &Sums, worst: Option<&RowLine>) -> Vec<String> {
     let mut sentences: Vec<String> = shown.iter().map(|sum| verdict(sum)).collect();
     sentences.extend(other_times(others));
     // A process of an earlier build gives no verdicts.
-    let waited_long = sums.seconds.values().any(|second| second.max_wait >= 1.0);
+    let waited_long = sums.points.all().any(|point| point.max_wait >= 1.0);
     if sentences.is_empty() && !waited_long {
         sentences.push("Nothing was wrong: no client has waited for 1 s or longer.".to_owned());
     }
@@ -186,7 +189,7 @@ fn sentences(sums: &Sums, worst: Option<&RowLine>) -> Vec<String> {
 /// `billing [close_month, bill-50645b], client 7, pid 815`: as the verdict names it, with its ids. Without an application the pool is named.
 fn named(row: &RowLine) -> String {
     let application = row.application_name.clone().filter(|name| !name.is_empty());
-    let application = application.unwrap_or_else(|| row.waiting.pool());
+    let application = application.unwrap_or_else(|| row.waiting.waits().pool().into_owned());
     let tags =
         row.waiting.tags.as_deref().map(tag_values).filter(|tags| !tags.is_empty()).map(|tags| format!("[{tags}]"));
     let words: Vec<String> = [application].into_iter().chain(tags).collect();
@@ -248,12 +251,12 @@ fn other_times(others: &[&WhySum]) -> Option<String> {
 }
 
 fn tiles(sums: &Sums) -> Vec<(String, &'static str)> {
-    let seconds_seen = sums.seconds.len().max(1) as f64;
-    let busy = sums.by_event.total() as f64 / seconds_seen;
-    let waiting = sums.seconds.values().map(|second| second.waiting).max().unwrap_or(0);
-    let longest = sums.seconds.values().map(|second| second.max_wait).fold(0.0, f64::max);
-    let rates: Vec<f64> = sums.seconds.values().filter_map(|second| second.transactions).collect();
-    let rate = if rates.is_empty() { "–".to_owned() } else { number(rates.iter().sum::<f64>() / rates.len() as f64) };
+    let busy = sums.by_event.total() as f64 / sums.seconds().max(1) as f64;
+    let waiting = sums.points.all().map(|point| point.waiting).max().unwrap_or(0);
+    let longest = sums.points.all().map(|point| point.max_wait).fold(0.0, f64::max);
+    let rated: u64 = sums.points.all().map(|point| point.rated).sum();
+    let transactions: f64 = sums.points.all().map(|point| point.transactions).sum();
+    let rate = if rated == 0 { "–".to_owned() } else { number(transactions / rated as f64) };
     vec![
         (number(busy), "sessions and backends busy or waiting, on average"),
         (waiting.to_string(), "clients that waited for a server, at most"),
@@ -262,40 +265,54 @@ fn tiles(sums: &Sums) -> Vec<(String, &'static str)> {
     ]
 }
 
-/// Seconds that are shown at one place: their mean, or their most.
+/// Points that a chart shows at one place: their mean, or their most.
 struct Places<'s> {
     times: Vec<String>,
-    seconds: Vec<Vec<&'s SecondSum>>,
+    points: Vec<Vec<&'s Point>>,
+}
+
+/// A report of a longer time, in seconds, has dates beside its times of day.
+const DATED_FROM: u64 = 20 * 3600;
+
+/// Whether the report is of a long time.
+fn is_dated(sums: &Sums) -> bool {
+    sums.points.ends().is_some_and(|(first, last)| (last - first) * sums.points.width() > DATED_FROM)
+}
+
+/// A time of day, with month and day where the report is of a long time.
+fn shown_time(time: &str, is_dated: bool) -> &str {
+    let short = if is_dated { time.split_once('-').map(|(_, rest)| rest) } else { time.split(' ').next_back() };
+    short.unwrap_or(time)
 }
 
 impl<'s> Places<'s> {
     fn of(sums: &'s Sums) -> Places<'s> {
-        let ends = sums.seconds.first_key_value().zip(sums.seconds.last_key_value());
-        let Some(((first, _), (last, _))) = ends else { return Places { times: Vec::new(), seconds: Vec::new() } };
+        let mut places = Places { times: Vec::new(), points: Vec::new() };
+        let Some((first, last)) = sums.points.ends() else { return places };
         let width = (last - first + 1).div_ceil(PLACES_MAX).max(1);
-        let count = (last - first) / width + 1;
-        let mut places = Places { times: Vec::new(), seconds: Vec::new() };
-        for place in 0..count {
+        let is_dated = is_dated(sums);
+        for place in 0..=(last - first) / width {
             let from = first + place * width;
-            let seconds: Vec<&SecondSum> = sums.seconds.range(from..from + width).map(|(_, second)| second).collect();
-            // Without the day: the heading has it.
-            let time = seconds.first().map_or("", |second| second.time.split(' ').next_back().unwrap_or_default());
+            let points: Vec<&Point> = sums.points.between(from, from + width).collect();
+            let time = points.first().map_or("", |point| shown_time(&point.time, is_dated));
             places.times.push(time.to_owned());
-            places.seconds.push(seconds);
+            places.points.push(points);
         }
         places
     }
 
-    fn mean(&self, value: impl Fn(&SecondSum) -> Option<f64>) -> Vec<Option<f64>> {
-        let mean = |seconds: &Vec<&SecondSum>| {
-            let values: Vec<f64> = seconds.iter().filter_map(|second| value(second)).collect();
-            (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+    /// `value`: a sum, and the number of seconds that it is of.
+    fn mean(&self, value: impl Fn(&Point) -> (f64, u64)) -> Vec<Option<f64>> {
+        let mean = |points: &Vec<&Point>| {
+            let add = |(sum, count): (f64, u64), (more, seconds): (f64, u64)| (sum + more, count + seconds);
+            let (sum, count) = points.iter().map(|point| value(point)).fold((0.0, 0), add);
+            (count > 0).then(|| sum / count as f64)
         };
-        self.seconds.iter().map(mean).collect()
+        self.points.iter().map(mean).collect()
     }
 
-    fn most(&self, value: impl Fn(&SecondSum) -> f64) -> Vec<Option<f64>> {
-        self.seconds.iter().map(|seconds| seconds.iter().map(|second| value(second)).reduce(f64::max)).collect()
+    fn most(&self, value: impl Fn(&Point) -> f64) -> Vec<Option<f64>> {
+        self.points.iter().map(|points| points.iter().map(|point| value(point)).reduce(f64::max)).collect()
     }
 }
 
@@ -308,13 +325,13 @@ fn charts(sums: &Sums) -> Vec<Chart> {
     let one = |style: &str, name: &str, values| Series { style: style.to_owned(), name: name.to_owned(), values };
     let waits = waits(sums, &places);
     let queue = [
-        one("pool", "clients that wait", places.most(|second| second.waiting as f64)),
-        one("lock", "the longest wait, seconds", places.most(|second| second.max_wait)),
+        one("pool", "clients that wait", places.most(|point| point.waiting as f64)),
+        one("lock", "the longest wait, seconds", places.most(|point| point.max_wait)),
     ];
-    let rate = [one("cpu", "transactions a second", places.mean(|second| second.transactions))];
+    let rate = [one("cpu", "transactions a second", places.mean(|point| (point.transactions, point.rated)))];
     let servers = [
-        one("cpu", "servers that work", places.mean(|second| Some(second.active as f64))),
-        one("other", "idle servers", places.mean(|second| Some(second.idle as f64))),
+        one("cpu", "servers that work", places.mean(|point| (point.active as f64, point.seconds))),
+        one("other", "idle servers", places.mean(|point| (point.idle as f64, point.seconds))),
     ];
     let drawn = |title, about, series: &[Series], size, form| Chart {
         title,
@@ -338,14 +355,13 @@ fn charts(sums: &Sums) -> Vec<Chart> {
 
 /// A series for each class that there is.
 fn waits(sums: &Sums, places: &Places<'_>) -> Vec<Series> {
-    let seen: BTreeSet<&str> =
-        sums.seconds.values().flat_map(|second| second.classes.keys()).map(String::as_str).collect();
+    let seen: BTreeSet<&str> = sums.points.all().flat_map(|point| point.classes.keys()).map(String::as_str).collect();
     let known = CLASSES.iter().copied().filter(|class| seen.contains(class));
     let others = seen.iter().copied().filter(|class| !CLASSES.contains(class));
     let series = known.chain(others).map(|class| Series {
         style: if CLASSES.contains(&class) { class.to_lowercase() } else { "other".to_owned() },
         name: visible(class),
-        values: places.mean(|second| Some(second.classes.get(class).copied().unwrap_or(0) as f64)),
+        values: places.mean(|point| (point.classes.get(class).copied().unwrap_or(0) as f64, point.seconds)),
     });
     series.collect()
 }
@@ -391,8 +407,7 @@ fn described(sums: &Sums, fold: &Fold<'_>) -> Worst {
     ];
     let kept = fold.others.len() + 1;
     let is_many = kept > 1;
-    let at_once =
-        sums.most_alike.get(&waiting.doing()).map_or(0, |count| usize::try_from(*count).unwrap_or(usize::MAX));
+    let at_once = usize::try_from(sums.most_alike(waiting)).unwrap_or(usize::MAX);
     let count = kept.max(at_once);
     let behind = row.blocked_by_root.or(row.blocked_by).filter(|pid| *pid > 0).map(|pid| format!("behind pid {pid}"));
     let blocking = (row.blocking > 0 && !is_many).then(|| format!("in the way of {}", row.blocking));
@@ -413,13 +428,13 @@ fn described(sums: &Sums, fold: &Fold<'_>) -> Worst {
     let more = if unnamed > 0 { format!(" and {unnamed} more") } else { String::new() };
     let application = row.application_name.as_deref().filter(|name| !name.is_empty());
     Worst {
-        when: row.when.time.split(' ').next_back().unwrap_or_default().to_owned(),
-        who: visible(&format!("{}{class}", waiting.pool())),
+        when: shown_time(&row.when.time, is_dated(sums)).to_owned(),
+        who: visible(&format!("{}{class}", waiting.waits().pool())),
         client: match is_many {
             true => format!("{count} clients alike, the longest wait first"),
             false => visible(&joined(&[Some(ids(row)), row.client_addr.clone(), application.map(str::to_owned)])),
         },
-        wait: visible(&waiting.event()),
+        wait: visible(&waiting.waits().event()),
         times: joined(&times),
         blocked: joined(&[blocking, behind]),
         tags: visible(&common),

@@ -1,18 +1,24 @@
 //! What the page needs of the lines, summed as they come.
 
+use std::borrow::Cow;
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
-use crate::lines::{Line, PoolLine, RowLine, SampleLine, Waiting, When, WhyLine};
+use crate::lines::{Line, RowLine, Waiting, Waits, When, WhyLine};
+use crate::points::Points;
 
-/// Rows that are kept, of which the worst are shown.
+/// Rows that are kept. The page shows the worst of them. Twice as many are kept between two removals.
 const ROWS_MAX: usize = 4096;
 
 /// Different things of a kind; the rest is counted as [`REST`].
 const NAMES_MAX: usize = 10_000;
 pub(crate) const REST: &str = "(others)";
 
-/// The class of samples of pgweir's own statements in SHOW HISTORY, and the name that they have together.
+/// Events that are counted for one name.
+const EVENTS_MAX: usize = 200;
+
+/// SHOW HISTORY gives this class to samples of pgweir's own statements. The page counts them under one name.
 const OWN_CLASS: &str = "(pgweir)";
 const OWN: &str = "(statements of pgweir itself)";
 
@@ -34,45 +40,27 @@ pub struct Heading {
 /// All that was seen of a part of the history.
 #[derive(Debug, Default)]
 pub struct Sums {
-    /// By second since 1970.
-    pub(crate) seconds: BTreeMap<u64, SecondSum>,
+    pub(crate) points: Points,
     pub(crate) by_event: Named,
     pub(crate) by_statement: Named,
     pub(crate) by_blocker: Named,
     pub(crate) by_pool: Named,
     pub(crate) by_tags: Named,
     pub(crate) rows: BTreeMap<RowKey, RowLine>,
-    /// The most that did one thing in one second: a second has rows of some of them only.
-    pub(crate) most_alike: BTreeMap<Doing, u64>,
-    /// Processes behind which others stood.
+    /// The least weight of the rows that were kept at the last removal.
+    least: Option<(u64, u64)>,
+    /// The most sessions that did one thing in one second, by the hash of that thing. A second has rows of some of them only.
+    most_alike: HashMap<u64, u64>,
+    /// Processes that others waited for.
     pub(crate) blockers: BTreeSet<i64>,
     /// By database, user, and the root.
-    /// By pool and root.
     whys: BTreeMap<(String, String, Option<String>), Vec<WhySum>>,
     why_count: usize,
     counts: BTreeMap<(String, String), (u64, u64)>,
 }
 
-/// Pool, class, event and statement.
-pub(crate) type Doing = [String; 6];
-
 /// One client's or backend's statement.
 pub(crate) type RowKey = (Option<i64>, Option<i64>, Option<String>);
-
-/// One second, over all pools.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct SecondSum {
-    /// By the pooler's clock and zone.
-    pub(crate) time: String,
-    /// Samples by class of wait event.
-    pub(crate) classes: BTreeMap<String, u64>,
-    pub(crate) waiting: u64,
-    pub(crate) max_wait: f64,
-    pub(crate) active: u64,
-    pub(crate) idle: u64,
-    /// Transactions since the second before. `None`: it is not known.
-    pub(crate) transactions: Option<f64>,
-}
 
 /// One time in which one pool waited for one root.
 #[derive(Debug)]
@@ -105,10 +93,16 @@ pub(crate) struct NamedSum {
 impl Named {
     fn add(&mut self, name: &str, event: &str, count: u64) {
         let name = if self.0.len() < NAMES_MAX || self.0.contains_key(name) { name } else { REST };
-        let sum = self.0.entry(name.to_owned()).or_default();
+        if !self.0.contains_key(name) {
+            self.0.insert(name.to_owned(), NamedSum::default());
+        }
+        let sum = self.0.get_mut(name).expect("it was inserted");
         sum.samples = sum.samples.saturating_add(count);
-        let of_event = sum.events.entry(event.to_owned()).or_default();
-        *of_event = of_event.saturating_add(count);
+        if let Some(known) = sum.events.get_mut(event) {
+            *known = known.saturating_add(count);
+        } else if sum.events.len() < EVENTS_MAX {
+            sum.events.insert(event.to_owned(), count);
+        }
     }
 
     /// The most first.
@@ -136,72 +130,77 @@ impl Sums {
     /// # Errors
     /// They are none, and why.
     pub fn add(&mut self, json: &str) -> Result<(), String> {
-        let lines: Vec<Line> =
+        let lines: Vec<Line<'_>> =
             serde_json::from_str(json).map_err(|error| format!("what the console answers: {error}"))?;
-        for line in lines {
-            match line {
-                Line::Pool(line) => self.add_pool(line),
-                Line::Sample(line) => self.add_sample(&line),
-                Line::Row(line) => self.add_row(line),
-                Line::Why(line) => self.add_why(line),
-                Line::Other => {}
+        for line in &lines {
+            match &*line.kind {
+                "pool" => self.add_pool(line),
+                "sample" => self.add_sample(line),
+                "row" => self.add_row(line),
+                "why" => self.add_why(line.why()),
+                // A later version has it.
+                _ => {}
             }
+        }
+        self.points.end_second();
+        if self.rows.len() > ROWS_MAX {
+            self.remove_rows();
         }
         Ok(())
     }
 
     /// How many seconds there are.
     #[must_use]
-    pub fn seconds(&self) -> usize {
-        self.seconds.len()
+    pub fn seconds(&self) -> u64 {
+        self.points.seconds()
     }
 
-    fn second(&mut self, at: u64, time: &str) -> &mut SecondSum {
-        self.seconds.entry(at / 1000).or_insert_with(|| SecondSum { time: time.to_owned(), ..SecondSum::default() })
-    }
-
-    fn add_pool(&mut self, line: PoolLine) {
-        let PoolLine { when, database, user, waiting, max_wait, servers_active, servers_idle, xact_count } = line;
-        let before = self.counts.insert((database, user), (when.at, xact_count));
-        let second = self.second(when.at, &when.time);
-        second.waiting = second.waiting.saturating_add(waiting);
-        second.max_wait = second.max_wait.max(max_wait);
-        second.active = second.active.saturating_add(servers_active);
-        second.idle = second.idle.saturating_add(servers_idle);
-        let Some((at, count)) = before else { return };
-        let ms = when.at.saturating_sub(at);
+    fn add_pool(&mut self, line: &Line<'_>) {
+        let pool = line.pool();
+        let second = self.points.second(pool.at / 1000, pool.time);
+        second.waiting = second.waiting.saturating_add(pool.waiting);
+        second.max_wait = second.max_wait.max(pool.max_wait);
+        second.active = second.active.saturating_add(pool.servers_active);
+        second.idle = second.idle.saturating_add(pool.servers_idle);
+        let key = (pool.database.to_owned(), pool.user.to_owned());
+        if self.counts.len() >= NAMES_MAX && !self.counts.contains_key(&key) {
+            return;
+        }
+        let Some((at, count)) = self.counts.insert(key, (pool.at, pool.xact_count)) else { return };
+        let ms = pool.at.saturating_sub(at);
         // Fewer than before: the pooler was started anew.
-        if let Some(more) = xact_count.checked_sub(count).filter(|_| ms > 0 && ms <= GAP_MAX_MS) {
-            let rate = more as f64 * 1000.0 / ms as f64;
-            *second.transactions.get_or_insert(0.0) += rate;
+        if let Some(more) = pool.xact_count.checked_sub(count).filter(|_| ms > 0 && ms <= GAP_MAX_MS) {
+            second.add_rate(more as f64 * 1000.0 / ms as f64);
         }
     }
 
-    fn add_sample(&mut self, line: &SampleLine) {
-        let waiting = &line.waiting;
-        let event = waiting.event();
-        let second = self.second(line.when.at, &line.when.time);
-        let class = second.classes.entry(waiting.wait_event_type.clone()).or_default();
-        *class = class.saturating_add(line.count);
-        let doing = waiting.doing();
+    fn add_sample(&mut self, line: &Line<'_>) {
+        let (waits, count) = (line.waits(), line.count());
+        let event = waits.event();
+        self.points.second(line.at / 1000, line.time()).add_class(waits.wait_event_type, count);
+        let doing = waits.doing();
         if self.most_alike.len() < NAMES_MAX || self.most_alike.contains_key(&doing) {
             let most = self.most_alike.entry(doing).or_default();
-            *most = line.count.max(*most);
+            *most = count.max(*most);
         }
-        self.by_event.add(&event, &event, line.count);
-        self.by_pool.add(&waiting.pool(), &event, line.count);
-        // What pgweir itself runs is one line among the statements.
-        let own = (waiting.class == OWN_CLASS).then(|| OWN.to_owned());
-        let statement = if own.is_some() { &own } else { &waiting.query };
+        self.by_event.add(&event, &event, count);
+        self.by_pool.add(&waits.pool(), &event, count);
+        // All statements of pgweir itself are one line.
+        let statement = if waits.class == OWN_CLASS { Some(OWN) } else { waits.query };
         for (named, name) in [
             (&mut self.by_statement, statement),
-            (&mut self.by_blocker, &waiting.blocker),
-            (&mut self.by_tags, &waiting.tags),
+            (&mut self.by_blocker, waits.blocker),
+            (&mut self.by_tags, waits.tags),
         ] {
             if let Some(name) = name {
-                named.add(name, &event, line.count);
+                named.add(name, &event, count);
             }
         }
+    }
+
+    /// The most sessions that did the same in one second.
+    pub(crate) fn most_alike(&self, waiting: &Waiting) -> u64 {
+        self.most_alike.get(&waiting.waits().doing()).copied().unwrap_or(0)
     }
 
     /// Keeps the worst second of each time of trouble: the second in which most clients waited.
@@ -234,58 +233,62 @@ impl Sums {
         ranked
     }
 
-    /// Of the seconds of one statement the worst.
-    fn add_row(&mut self, line: RowLine) {
+    /// Keeps the worst second of each client's statement.
+    fn add_row(&mut self, line: &Line<'_>) {
         if self.blockers.len() < ROWS_MAX {
-            self.blockers.extend(line.blocked_by);
+            self.blockers.extend(line.blocked_by());
         }
-        if line.waiting.class == OWN_CLASS {
+        if line.waits().class == OWN_CLASS {
             return;
         }
-        let key = (line.client_id, line.pid, line.waiting.query.clone());
+        let weight = line.weight();
+        let key = line.row_key();
         if let Some(known) = self.rows.get_mut(&key) {
-            if line.weight() >= known.weight() {
-                *known = line;
+            if weight >= known.weight() {
+                *known = line.row();
             }
             return;
         }
-        if self.rows.len() >= ROWS_MAX {
-            let least = self.rows.iter().min_by_key(|(_, row)| row.weight());
-            let Some((least, _)) = least.filter(|(_, row)| row.weight() < line.weight()) else { return };
-            let least = least.clone();
-            self.rows.remove(&least);
+        if self.least.is_some_and(|least| weight <= least) {
+            return;
         }
-        self.rows.insert(key, line);
+        self.rows.insert(key, line.row());
+        if self.rows.len() >= 2 * ROWS_MAX {
+            self.remove_rows();
+        }
+    }
+
+    /// Removes the rows with the least weight.
+    fn remove_rows(&mut self) {
+        let mut rows: Vec<(RowKey, RowLine)> = std::mem::take(&mut self.rows).into_iter().collect();
+        rows.sort_by_key(|(_, row)| Reverse(row.weight()));
+        rows.truncate(ROWS_MAX);
+        self.least = rows.last().map(|(_, row)| row.weight());
+        self.rows = rows.into_iter().collect();
     }
 }
 
-impl Waiting {
-    pub(crate) fn doing(&self) -> Doing {
-        let Waiting { database, user, class, wait_event_type, wait_event, query, .. } = self;
-        let query = query.as_deref().unwrap_or_default();
-        [database, user, class, wait_event_type, wait_event, query].map(str::to_owned)
+impl Waits<'_> {
+    /// The hash of pool, class, event and statement.
+    fn doing(&self) -> u64 {
+        let Waits { database, user, class, wait_event_type, wait_event, query, .. } = self;
+        let mut hasher = DefaultHasher::new();
+        [database, user, class, wait_event_type, wait_event, query.unwrap_or_default()].hash(&mut hasher);
+        hasher.finish()
     }
 
     /// `Lock:relation`.
-    pub(crate) fn event(&self) -> String {
+    pub(crate) fn event(&self) -> Cow<'_, str> {
         match self.wait_event == self.wait_event_type {
-            true => self.wait_event.clone(),
-            false => format!("{}:{}", self.wait_event_type, self.wait_event),
+            true => Cow::Borrowed(self.wait_event),
+            false => Cow::Owned(format!("{}:{}", self.wait_event_type, self.wait_event)),
         }
     }
 
-    pub(crate) fn pool(&self) -> String {
+    pub(crate) fn pool(&self) -> Cow<'_, str> {
         match self.database.is_empty() && self.user.is_empty() {
-            true => REST.to_owned(),
-            false => format!("{}/{}", self.database, self.user),
+            true => Cow::Borrowed(REST),
+            false => Cow::Owned(format!("{}/{}", self.database, self.user)),
         }
-    }
-}
-
-impl RowLine {
-    /// Who is most in the way, then who has waited longest: in milliseconds.
-    pub(crate) fn weight(&self) -> (u64, u64) {
-        let ms = |seconds: Option<f64>| seconds.map_or(0, |seconds| (seconds * 1000.0) as u64);
-        (self.blocking, ms(self.waited).max(ms(self.idle)))
     }
 }
