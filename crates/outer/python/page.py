@@ -139,6 +139,7 @@ Promise.all([import('/words.js'), import('/tree.js')]).then(([words, tree]) => {
   return {
     numbers: [0, 0.03, 0.0004, 0.25, 9.96, 12, 123456].map(words.number),
     times: [0, 0.0004, 0.03, 0.9, 5, 50].map(words.lasted),
+    marks: [3600, 86400].map((length) => words.marks([22, 24, 30, 48].map((hour) => new Date(2026, 6, 1, hour).getTime() / 1000), length)),
     folded: folded.map((one) => [one.depth, one.count, one.behind, one.application, one.tags, one.members.map((member) => member.pid).join(' ')].join('|')),
   };
 })
@@ -150,6 +151,7 @@ def look_at_scripts(browser):
     got = browser.run(SCRIPTS)
     expect(got["numbers"] == ["0", "0.03", "< 0.001", "0.3", "10.0", "12", "123.5 k"], f"small numbers are no zeros: {got['numbers']}")
     expect(got["times"] == ["0", "< 1 µs", "30 µs", "900 µs", "5.0 ms", "50 ms"], f"small times are no zeros: {got['times']}")
+    expect(got["marks"] == [["22:00", "00:00", "06:00", "00:00"], ["1 Jul 22:00", "2 Jul", "06:00", "3 Jul"]], f"an axis of a day has dates: {got['marks']}")
     expect(got["folded"] == [
         "0|1|9|puma|controller=carts request_id=1|1",
         "1|1|9|puma|controller=carts request_id=2|2",
@@ -251,6 +253,38 @@ def click_on_a_moment(browser, folder):
     browser.until(f"location.hash !== '{before}'")
     browser.press("Escape")
     browser.until("location.hash === '#now'")
+    look_at_days(browser, folder)
+
+
+def look_at_days(browser, folder):
+    """A week, an hour of it, their reports, and a link to a second that is older than the hour."""
+    button = "[...document.querySelectorAll('main button')].find((one) => one.textContent === '{}')"
+    asked = "performance.getEntriesByType('resource').filter((one) => one.name.includes('/api/{}?')).at(-1)?.name"
+    length = "(() => {{ const query = new URL({}).searchParams; return Number(query.get('to')) - Number(query.get('from')); }})()"
+    report = length.format(asked.format("report"))
+    shown = "[...document.querySelectorAll('main [role=status].note')].every((one) => one.textContent === '')"
+    browser.run("performance.setResourceTimingBufferSize(10000)")
+    browser.run(f"{button.format('7 days')}.click()")
+    browser.until(shown, "the week is read")
+    save_report(browser, folder, ["nightly-import"])
+    expect(browser.run(report) == 604800, "the report is of the week")
+    place = browser.run("(() => { scrollTo(0, 0); const box = document.querySelector('.u-over').getBoundingClientRect(); return [box.right - 2, box.top + box.height / 2]; })()")
+    browser.click(*place)
+    browser.until(f"location.hash !== '#now' && {button.format('Its seconds')}", "a click chooses a point")
+    browser.run(f"{button.format('Its seconds')}.click()")
+    browser.until(f"!{button.format('Its seconds')} && {shown}", "its seconds are read")
+    browser.press("Escape")
+    browser.until("location.hash === '#now'")
+    save_report(browser, folder, ["nightly-import"])
+    expect(browser.run(report) == 3600, "the report is of the hour that is shown")
+    browser.run("location.hash = 'locks'")
+    browser.until("document.querySelector('nav [aria-current]')?.hash === '#locks'")
+    browser.run("location.hash = 'now/1000000000'")
+    around = asked.format("span")
+    browser.until(f"{around}.includes('from=999998200&to=1000001800')", "the hour around that second is asked for")
+    browser.until(f"{shown} && !document.querySelector('.figures .figure')", "it has no figures of another second")
+    browser.run("location.hash = 'now'")
+    browser.until("document.querySelector('.figures .figure')", "now has figures")
 
 
 def go_about(browser):

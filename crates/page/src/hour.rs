@@ -17,14 +17,14 @@ const CONSOLE: &str = "pgbouncer";
 /// Classes of wait events that have an area of their own. PostgreSQL has ten, and an extension may add some.
 pub(crate) const CLASSES_MAX: usize = 24;
 
-/// What is said of a second. The first [`RATES`] are so much in a second, or for each transaction; the others are of that moment.
+/// The figures of a second. The first [`RATES`] are rates: per second, or per transaction. The others are counts at that moment.
 pub(crate) const NAMES: [&str; 12] = [
     // In a second.
     "transactions",
     "queries",
     "bytes_in",
     "bytes_out",
-    // Microseconds of waiting for a server, on average: of the transactions that got one, and of the clients that wait still.
+    // Microseconds of waiting for a server: the average over the transactions that got one and the clients that still wait.
     "wait_us",
     // At that moment.
     "clients",
@@ -90,7 +90,7 @@ impl Hour {
         self.seconds.push_back(Figures { at: second.at, values, classes: Vec::new() });
     }
 
-    /// Of figures that were made elsewhere, from the oldest.
+    /// Takes figures that were made elsewhere, from the oldest.
     pub(crate) fn of(seconds: Vec<Figures>, classes: Vec<String>) -> Hour {
         Hour { seconds: seconds.into(), classes }
     }
@@ -123,7 +123,7 @@ impl Hour {
     }
 }
 
-/// When, and the pools then.
+/// A time, and the pools at that time.
 pub(crate) type PoolsThen<'p> = (At, &'p [(PoolKey, PoolSecond)]);
 
 /// By [`NAMES`]. `before`: the second before, if it is known.
@@ -147,7 +147,7 @@ pub(crate) fn values(before: Option<PoolsThen<'_>>, now: PoolsThen<'_>, hosts_mi
         waiting = waiting.saturating_add(pool.waiting.into());
         waited_us = waited_us.saturating_add(pool.waiting_us);
     }
-    // Where all servers are stopped nobody is served, and all wait.
+    // Where all servers are stopped, no transaction ends, and the clients that wait are all that counts.
     values[4] = float(grown[4].saturating_add(waited_us)) / float(grown[0].saturating_add(waiting).max(1));
     values[11] = f32::from(hosts_missing);
     values
@@ -217,7 +217,7 @@ impl Serialize for Line<'_> {
     }
 }
 
-/// An hour of numbers is to be short, and a small number is not 0: a tenth where that is enough, or else two digits that count.
+/// Rounds to a tenth, which keeps the JSON of an hour short. A number below 1 keeps two significant digits, so that it is not shown as 0.
 fn rounded(value: f32) -> f32 {
     if value == 0.0 || value.abs() >= 1.0 {
         return (value * 10.0).round() / 10.0;

@@ -2,7 +2,7 @@
 //!
 //! Statements, tags and blockers are for administrators.
 //!
-//! Roots come first, and victims are folded: those that are equal are one line with a count. What pgweir itself runs comes last.
+//! Roots come first. Equal victims are one line with a count. Statements of pgweir itself come last.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -114,14 +114,14 @@ impl One {
     }
 }
 
-/// A row, and the rows that are equal to it.
+/// A row with the rows that are equal to it.
 #[derive(Debug, Serialize)]
 struct Fold {
     #[serde(flatten)]
     one: One,
-    /// How many did the same; 1: only this one.
+    /// The number of sessions that did the same, this one included.
     count_alike: u32,
-    /// The others of which the ids are kept.
+    /// The other sessions whose ids are kept.
     alike: Vec<One>,
 }
 
@@ -142,7 +142,7 @@ fn folded(history: &History, second: &Second, rights: Rights) -> Vec<Fold> {
         let mut one = One::of(history, exact, rights);
         let is_victim = is_victim(exact);
         if is_victim {
-            // Only those that come after it in a queue.
+            // They only come after it in a queue.
             one.behind_it = 0;
         }
         if let Some(place) = places.get(&exact.key).filter(|_| is_victim) {
@@ -170,14 +170,14 @@ fn folded(history: &History, second: &Second, rights: Rights) -> Vec<Fold> {
 #[derive(Debug, Serialize)]
 struct Locked<'h> {
     depth: u16,
-    /// How many backends it is.
+    /// The number of backends.
     count: u32,
     members: Vec<Member>,
     behind_it: u32,
     server: &'h str,
     application_name: &'h str,
     who: Person,
-    /// All of a single backend.
+    /// All tags, if it is a single backend.
     tags: String,
     waits_for: Option<&'h str>,
     object: Option<&'h str>,
@@ -218,7 +218,7 @@ fn locked<'h>(history: &'h History, line: &'h LockLine, rights: Rights) -> Locke
     }
 }
 
-/// The groups of a second: first those behind which others wait, last what pgweir itself runs, and between equals the largest.
+/// The groups of a second. Groups behind which others wait come first, statements of pgweir itself come last. Among equals the largest is first.
 fn grouped(history: &History, second: &Second, rights: Rights) -> Vec<Group> {
     let key = |sample: &Sample| history.key(sample.key);
     let roots: BTreeSet<&Who> = second.samples.iter().filter_map(|sample| key(sample).blocker.as_ref()).collect();
@@ -346,7 +346,7 @@ struct Sum {
 struct Sums {
     looks: usize,
     sums: Vec<Sum>,
-    /// What pgweir itself ran.
+    /// Statements of pgweir itself.
     own: Vec<Sum>,
 }
 

@@ -85,7 +85,7 @@ impl Leave {
 }
 
 #[derive(Debug)]
-struct Begun {
+struct ReadingBegun {
     question: Question,
     leave: Leave,
     making: Making<Made>,
@@ -93,7 +93,7 @@ struct Begun {
 
 #[derive(Debug)]
 pub(crate) struct Readings {
-    begun: Mutex<HashMap<Place, Begun>>,
+    begun: Mutex<HashMap<Place, ReadingBegun>>,
     disk: Makers,
 }
 
@@ -144,11 +144,11 @@ impl Readings {
             // It may have waited for the disk.
             move || if leave.is_valid() { make(&leave) } else { Err("nobody waits for it".to_owned()) }
         });
-        begun.insert(place, Begun { question, leave: leave.clone(), making: making.clone() });
+        begun.insert(place, ReadingBegun { question, leave: leave.clone(), making: making.clone() });
         Some((making, leave))
     }
 
-    fn begun(&self) -> MutexGuard<'_, HashMap<Place, Begun>> {
+    fn begun(&self) -> MutexGuard<'_, HashMap<Place, ReadingBegun>> {
         self.begun.lock().expect("nothing panics while it holds this lock")
     }
 }

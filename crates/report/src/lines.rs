@@ -11,7 +11,7 @@ use serde::Deserialize;
 pub(crate) struct Text<'j>(#[serde(borrow)] Cow<'j, str>);
 
 /// A line. Its kind decides which columns have a value. Tagged variants would copy all columns once more.
-// More fields than the rule allows: they are the columns of one table.
+// tidy: its fields are the columns of one table
 #[derive(Debug, Deserialize)]
 pub(crate) struct Line<'j> {
     #[serde(borrow)]

@@ -15,13 +15,14 @@ const STYLE: &str = include_str!("../templates/page.css");
 /// Places on the axis of time, at most: a longer span has means.
 const PLACES_MAX: u64 = 320;
 
-/// Rows of each table that are seen at once, and those that a reader may unfold. What is seen at once is three screens or three sheets of paper at most.
+/// Rows of each table that are seen at once, and those that a reader may unfold. Before a reader unfolds any, the page has three screens or three sheets of
+/// paper at most.
 const TABLE_MAX: usize = 5;
 const TABLE_UNFOLDED_MAX: usize = 10;
 const WORST_MAX: usize = 5;
 const WORST_UNFOLDED_MAX: usize = 35;
 
-/// Equal victims of which the ids are named.
+/// The number of equal victims whose ids are named.
 const ALIKE_NAMED: usize = 12;
 
 /// Verdicts at the top: most often few roots stop all pools.
@@ -80,7 +81,7 @@ struct Ranked {
     most: String,
 }
 
-/// A client or backend with all its ids, or equal victims together.
+/// A client or backend with all its ids, or some equal victims.
 struct Worst {
     when: String,
     who: String,
@@ -121,7 +122,7 @@ fn page(sums: &Sums, heading: &Heading) -> String {
     page.render().expect("writing to a String cannot fail")
 }
 
-/// A row, and the victims that are equal to it: they waited for the same in the same statement behind the same root, and nobody had a place behind them.
+/// A row with the victims that are equal to it: they waited for the same in the same statement behind the same root, and nobody waited behind them.
 struct Fold<'s> {
     worst: &'s RowLine,
     others: Vec<&'s RowLine>,
@@ -416,7 +417,7 @@ fn described(sums: &Sums, fold: &Fold<'_>) -> Worst {
         "" | "default" => String::new(),
         class => format!(", class {class}"),
     };
-    // Of equal victims the tags that all of them have: those of single requests differ.
+    // Equal victims have the tags of a single request each. Only tags that all victims have are shown.
     let tags = |row: &RowLine| row.waiting.tags.clone().unwrap_or_default();
     let common = fold.others.iter().fold(tags(row), |common, other| common_tags(&common, &tags(other)));
     let ids = |row: &RowLine| {

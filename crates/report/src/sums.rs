@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use crate::lines::{Line, RowLine, Waiting, Waits, When, WhyLine};
@@ -50,7 +50,7 @@ pub struct Sums {
     /// The least weight of the rows that were kept at the last removal.
     least: Option<(u64, u64)>,
     /// The most sessions that did one thing in one second, by the hash of that thing. A second has rows of some of them only.
-    most_alike: HashMap<u64, u64>,
+    most_alike: BTreeMap<u64, u64>,
     /// Processes that others waited for.
     pub(crate) blockers: BTreeSet<i64>,
     /// By database, user, and the root.

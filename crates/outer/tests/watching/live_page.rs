@@ -424,7 +424,9 @@ fn a_report_of_what_is_shown_is_saved_by_those_who_may_see_it() {
     let before = asked(&admin, 5, 10);
     assert_eq!(before.status, 404);
     assert!(before.body.contains("the history reaches from "), "{}", before.body);
-    assert_eq!(asked(&admin, 0, last).status, 422, "an hour at most");
+    assert_eq!(asked(&admin, 0, last).status, 422, "seven days at most");
+    let week = asked(&admin, last - 7 * 86_400, last);
+    assert!(week.status == 200 && week.body.contains("select from items"), "{}", week.body);
     assert_eq!(
         ask(scene.http, "GET", &format!("/api/report?from={last}&to={last}"), &[], "").status,
         403,
