@@ -20,7 +20,7 @@ impl Disk {
         self.file.as_ref().map(|file| &file.place)
     }
 
-    /// Puts another file in place. Its thread has to exist: the thread of the former one ends here.
+    /// Replaces the file. The thread that writes the former one ends.
     pub(super) fn put(&mut self, file: Option<Archive>) {
         (self.file, self.stored) = (file, None);
     }
