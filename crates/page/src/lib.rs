@@ -98,7 +98,7 @@ pub enum Given {
     NotInTime,
 }
 
-/// What is shown. `admit`, `table`, `order`, `report`, `ways` and `sample` may wait, and have a thread for it.
+/// The source of all that the page shows. `admit`, `table`, `order`, `report`, `glances`, `recall`, `ways` and `sample` may wait: they run on a thread.
 pub trait Pooler: Send + Sync + 'static {
     /// Whether it knows passwords already: the page is listened for before anything else has begun.
     fn has_begun(&self) -> bool;

@@ -85,7 +85,7 @@ pub(crate) struct PoolLine<'l> {
     pub(crate) xact_count: u64,
 }
 
-/// Who waited for what.
+/// A client or backend with its wait event.
 #[derive(Copy, Clone, Debug, PartialEq)]
 pub(crate) struct Waits<'l> {
     pub(crate) database: &'l str,
@@ -98,7 +98,7 @@ pub(crate) struct Waits<'l> {
     pub(crate) blocker: Option<&'l str>,
 }
 
-/// The same for a line that is kept.
+/// The owned form of [`Waits`], without the blocker, for a line that is kept.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Waiting {
     pub(crate) database: String,

@@ -203,7 +203,7 @@ fn equal_victims_are_one_and_come_after_their_blockers() {
     assert!(many.alike.ends_with(" · client 20, pid 1020 and 58 more"), "{}", many.alike);
 }
 
-/// What pgweir itself runs is one name among the statements, and none of the worst.
+/// Statements of pgweir itself are one name among the statements, and none of the worst.
 #[test]
 fn statements_of_pgweir_itself_are_one_line() {
     let own = |line: String| line.replace("\"class\":\"web\"", "\"class\":\"(pgweir)\"");
