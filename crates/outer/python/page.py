@@ -237,17 +237,17 @@ def click_on_a_moment(browser, folder):
     browser.until("document.querySelector('.u-over') && document.querySelectorAll('.legend li').length > 0")
     seen = "document.querySelector('main').innerText.includes('controller=imports')"
     browser.until(seen, "this second names the one in the way")
-    verdict = "/behind nightly-import \\[imports, run\\].*To end it: KILL_CLIENT/.test(document.querySelector('[aria-label=Verdict]').innerText)"
-    browser.until(verdict, "the page begins with the verdict")
+    verdict = "/behind nightly-import \\[imports, run\\].*To end it{}: KILL_CLIENT/.test(document.querySelector('[aria-label=Verdict]').innerText)"
+    browser.until(verdict.format(""), "the page begins with the verdict")
     # An hour has fewer points across than seconds: the last point is to be one of them.
     browser.until("Number(performance.now()) > (globalThis.seenAt ??= performance.now()) + 5000", "some seconds are over")
     place = browser.run("(() => { scrollTo(0, 0); const box = document.querySelector('.u-over').getBoundingClientRect(); return [box.right - 2, box.top + box.height / 2]; })()")
     browser.click(*place)
     browser.until("/^#now\\/\\d+$/.test(location.hash) && document.querySelector('main').innerText.includes('At ')", "a click chooses a second")
     browser.until(seen, "that second names the one in the way")
-    browser.until(verdict, "that second has its verdict")
+    browser.until(verdict.format(" then"), "that second has its verdict")
     look_at_a_second(browser)
-    save_report(browser, folder, ["nightly-import [imports, run]", "To end it: KILL_CLIENT"])
+    save_report(browser, folder, ["nightly-import [imports, run]", "To end it then: KILL_CLIENT"])
     before = browser.run("location.hash")
     browser.press("ArrowLeft")
     browser.until(f"location.hash !== '{before}'")

@@ -254,12 +254,14 @@ api = tps=5 over=reject
 const RULES: &str = "all all puma all web\nall all sidekiq all background\nall all api all api\n";
 
 /// Database, application, statements one after the other, and how many such clients there are.
-const CLIENTS: [(&str, &str, &str, usize); 6] = [
+const CLIENTS: [(&str, &str, &str, usize); 7] = [
     ("postgres", "puma", "select 1", 3),
     ("postgres", "sidekiq", "select pg_sleep(0.02)", 4),
     ("postgres", "api", "select 2", 1),
     ("postgres", "psql", "select pg_sleep(0.2)", 2),
     ("sized", "psql", "select 3", 6),
+    // One waits for the other: a verdict.
+    ("tight", "psql", "select pg_sleep(2.5)", 2),
     ("watched", "psql", "select pg_advisory_lock(1);select pg_advisory_unlock(1)", 1),
 ];
 
@@ -277,7 +279,9 @@ impl Load {
         let stage = Stage::set(&Wishes { pool: 3, settings, ..Wishes::default() });
         let (host, port, password) = (stage.cluster.host(), stage.cluster.port(), stage.cluster.password());
         let postgres = format!("host={host} port={port} user=postgres password={password} dbname=postgres");
-        let databases = format!("sized = {postgres} pool_size=auto\nwatched = {postgres} pool_fidelity=strict\n");
+        let databases = format!(
+            "sized = {postgres} pool_size=auto\nwatched = {postgres} pool_fidelity=strict\ntight = {postgres} pool_size=1\n"
+        );
         let rules = stage.pooler.dir().join("classes.conf");
         fs::write(&rules, RULES).expect("its directory is ours");
         let ini = fs::read_to_string(stage.pooler.dir().join("pooler.ini")).expect("its ini file");
@@ -362,13 +366,15 @@ fn mistakes(query: &Query, exported: &BTreeMap<String, Vec<BTreeSet<String>>>) -
 }
 
 /// Series that are there once something has happened.
-const AFTER_EVENTS: [&str; 6] = [
+const AFTER_EVENTS: [&str; 8] = [
     "pgweir_events_count_total{",
     "pgweir_lanes_count{",
     "pgweir_sizing_size{",
     "pgweir_fidelity_reasons_pin_count_total{",
     "fingerprint=\"",
     "pgweir_holders{",
+    "pgweir_why_waiting{",
+    "pgweir_why_behind{",
 ];
 
 #[test]
