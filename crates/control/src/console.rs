@@ -83,7 +83,7 @@ pub(crate) fn command(question: &Question) -> Result<Command, Refusal> {
 /// What is to be looked at, at PostgreSQL too, before the question is answered.
 pub(crate) fn wanted_sight(question: &Question) -> Option<Sight> {
     match command(question) {
-        Ok(Command::Show(shown)) if !matches!(question.manner, Manner::Describe { .. }) => shown.show.sight(),
+        Ok(Command::Show(shown)) if !matches!(question.manner, Manner::Describe { .. }) => shown.sight(),
         _ => None,
     }
 }

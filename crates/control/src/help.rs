@@ -8,9 +8,10 @@ use crate::command;
 pub(crate) const MESSAGE: &str = "Console usage";
 
 /// What may follow a SHOW.
-const PARTS: [&str; 4] = [
+const PARTS: [&str; 5] = [
     "SHOW <any of these> [LIKE '<pattern>'] [FORMAT CSV|JSON]",
     "SHOW WAITS [BY EVENT|EVENT_CLASS|POOL|CLASS|STATEMENT|BLOCKER|TAG <key>] [<time>]",
+    "SHOW WHY [<time>]",
     "SHOW HISTORY [<time>]",
     "<time>: LAST <number>[s|min|h|d], FROM '<clock>', TO '<clock>', FROM '<clock>' LAST …; <clock>: 14:05, 2026-07-01 14:05:00, 2026-07-01T12:05:00Z",
 ];

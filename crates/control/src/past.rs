@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use activity::History;
-use activity::history::{Dimension, Span, WaitSum, WaitSums};
+use activity::history::{Dimension, Episodes, Span, WaitSum, WaitSums};
 
 /// A question waits no longer than this for the disk. Summing a busy day takes half a minute.
 pub const RECALL_MAX: Duration = Duration::from_secs(300);
@@ -21,13 +21,15 @@ pub enum Recall {
     Seconds(Span),
     /// Samples, summed.
     Waits(Span, Dimension),
+    /// Times of trouble.
+    Whys(Span),
 }
 
 impl Recall {
     #[must_use]
     pub fn span(&self) -> Span {
         match self {
-            Recall::Seconds(span) | Recall::Waits(span, _) => *span,
+            Recall::Seconds(span) | Recall::Waits(span, _) | Recall::Whys(span) => *span,
         }
     }
 }
@@ -37,6 +39,7 @@ impl Recall {
 pub enum Past {
     Seconds(Span, Box<History>),
     Waits(Span, PastWaits),
+    Whys(Span, Episodes),
     /// Why nothing was, in words.
     Refused(String),
 }

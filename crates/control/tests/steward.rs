@@ -83,7 +83,11 @@ impl Plane for FakePlane {
     }
 
     fn recall(&mut self, number: u64, wanted: Recall) -> bool {
-        let what = if matches!(wanted, Recall::Waits(..)) { "waits" } else { "seconds" };
+        let what = match wanted {
+            Recall::Waits(..) => "waits",
+            Recall::Seconds(_) => "seconds",
+            Recall::Whys(_) => "whys",
+        };
         self.note(format!("recall {number}: {what}"));
         true
     }
@@ -295,6 +299,8 @@ fn the_disk_is_not_read_for_an_answer_that_has_no_rows() {
         assert_eq!(begins(&text, true), "recall 1: waits", "{text}");
     }
     assert_eq!(begins("SHOW WAITS BY EVENT LAST 1d", false), "recall 1: waits");
+    assert_eq!(begins("SHOW WHY LAST 1d", false), "recall 1: whys");
+    assert!(!begins("SHOW WHY", false).starts_with("recall"), "it is of now");
     assert!(begins("SHOW WAITS BY TAG other LAST 1d", true).starts_with("answer N(the tag \"other\" is not counted"));
 }
 

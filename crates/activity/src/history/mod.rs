@@ -15,6 +15,7 @@
 //! Promises: at most [`Options::memory_max`] bytes, whatever clients say: the oldest seconds go first. Constants of statements are not kept, unless
 //! [`Options::literals`] asks for them.
 
+mod episodes;
 pub mod frames;
 mod glance;
 mod keys;
@@ -34,6 +35,7 @@ use crate::tags::Tags;
 use crate::tally::wait_class;
 use crate::verdict::{Verdict, verdicts};
 
+pub use episodes::{Episode, Episodes};
 pub use glance::Glance;
 use keys::Keys;
 pub use keys::{Key, KeyId, OWN_CLASS, Who};

@@ -46,7 +46,7 @@ pub(super) fn of(input: &ShowInput<'_>, by: &Dimension, during: &During, past: O
     let left = in_memory(past.as_ref(), span);
     let read = match past {
         Some(Past::Waits(_, read)) => read,
-        Some(Past::Seconds(..) | Past::Refused(_)) | None => PastWaits::default(),
+        Some(Past::Seconds(..) | Past::Whys(..) | Past::Refused(_)) | None => PastWaits::default(),
     };
     let PastWaits { looks, samples: all, sums } = read.and(input.history, left, by);
     let ends = [span.from, span.to].map(|at| time_of_day(&input.now, at));
@@ -88,7 +88,7 @@ pub(super) fn why_empty(settings: &Settings, by: &Dimension, shows_statements: b
 /// What is left of a span behind what was read from disk.
 pub(super) fn in_memory(past: Option<&Past>, span: Span) -> Span {
     match past {
-        Some(Past::Seconds(read, _) | Past::Waits(read, _)) => {
+        Some(Past::Seconds(read, _) | Past::Waits(read, _) | Past::Whys(read, _)) => {
             Span { from: span.from.max(At(read.to.second().saturating_add(1).saturating_mul(1000))), ..span }
         }
         Some(Past::Refused(_)) | None => span,

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   SHOW table [BY dimension] [LAST n s|min|h|d] [FROM 'time'] [TO 'time'] [LIKE 'pattern'] [FORMAT CSV|JSON]
-//!               └─ WAITS only ┘ └─ WAITS and HISTORY only ───────┘
+//!               └─ WAITS only ┘ └─ WAITS, HISTORY and WHY only ─┘
 //! ```
 
 use activity::At;
@@ -11,10 +11,11 @@ use jiff::civil::{DateTime, Time};
 use jiff::{Timestamp, Zoned};
 use machine::Settings;
 
-use super::{Show, show_history, show_waits};
+use super::{Show, show_history, show_waits, show_why};
 use crate::past::{Past, Recall};
 use crate::pattern::Pattern;
 use crate::show_input::ShowInput;
+use crate::sight::Sight;
 use crate::table::{Table, TableFormat};
 
 /// SHOW HISTORY is written whole before it is sent: a second has some hundred rows at most.
@@ -98,7 +99,7 @@ impl Shown {
     /// Each part may stand once.
     fn add(&mut self, word: &str, words: &mut Words<'_>) -> Option<()> {
         let (is_waits, nothing) = (self.show == Show::Waits, During::default());
-        let has_span = is_waits || self.show == Show::History;
+        let has_span = is_waits || matches!(self.show, Show::History | Show::Why);
         match word {
             "BY" if is_waits && self.by == Dimension::Event => self.by = dimension(words)?,
             "LAST" if has_span && self.during.last.is_none() => self.during.last = Some(seconds(words)?),
@@ -136,10 +137,23 @@ impl Shown {
         (self.show == Show::Waits).then(|| show_waits::why_empty(settings, &self.by, shows_statements))?
     }
 
+    /// Whether it asks for a part of the history. SHOW WHY does only with a time.
+    pub(crate) fn is_of_past(&self) -> bool {
+        match self.show {
+            Show::Waits | Show::History => true,
+            Show::Why => self.during != During::default(),
+            _ => false,
+        }
+    }
+
+    /// What is to be looked at anew before the answer.
+    pub(crate) fn sight(&self) -> Option<Sight> {
+        self.show.sight().filter(|_| !self.is_of_past())
+    }
+
     /// What has to be read from disk, if memory begins with `oldest`.
     pub(crate) fn recall(&self, now: &Zoned, oldest: Option<At>) -> Option<Recall> {
-        let has_span = matches!(self.show, Show::Waits | Show::History);
-        if !has_span || self.excess(now).is_some() {
+        if !self.is_of_past() || self.excess(now).is_some() {
             return None;
         }
         let span = show_waits::span(now, &self.during);
@@ -150,6 +164,7 @@ impl Shown {
         }
         Some(match self.show {
             Show::Waits => Recall::Waits(span, self.by.clone()),
+            Show::Why => Recall::Whys(span),
             _ => Recall::Seconds(span),
         })
     }
@@ -159,6 +174,7 @@ impl Shown {
         match self.show {
             Show::Waits => Some(show_waits::of(input, &self.by, &self.during, past)),
             Show::History => Some(show_history::of(input, &self.during, past.as_ref())),
+            Show::Why if self.is_of_past() => Some(show_why::of(input, &self.during, past)),
             show => show.table(input),
         }
     }

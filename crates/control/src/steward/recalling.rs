@@ -10,7 +10,6 @@ use std::time::{Duration, Instant};
 
 use machine::{Manner, Question, Settings};
 
-use crate::admin::Show;
 use crate::command::Command;
 use crate::console;
 use crate::past::{RECALL_MAX, Recall};
@@ -19,7 +18,7 @@ use crate::plane::{Asker, Plane};
 /// The part of a question's time that has to be read from disk. Nothing is read for an answer that has no rows anyway.
 pub(super) fn wanted(plane: &mut impl Plane, settings: &Settings, question: &Question) -> Option<Recall> {
     let Ok(Command::Show(shown)) = console::command(question) else { return None };
-    if matches!(question.manner, Manner::Describe { .. }) || !matches!(shown.show, Show::Waits | Show::History) {
+    if matches!(question.manner, Manner::Describe { .. }) || !shown.is_of_past() {
         return None;
     }
     if shown.why_empty(settings, question.admin).is_some() {

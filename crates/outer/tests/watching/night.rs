@@ -1,4 +1,5 @@
-//! Last night, from the history's files: the console, `pgweir report` and the page name who was in the way then; who may not see statements sees none.
+//! Last night, from the history's files: the console, `pgweir report` and the page name who was in the way then. A user who may not see statements
+//! sees none.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -9,10 +10,11 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use activity::{At, History, Host, Moment, Origin, Row, Tags};
+use activity::{At, History, Host, Moment, Origin, Pool, Row, Tags};
 use archive::{Archive, Location};
 use observe::{Backend, Blocking, Lock, LockMode, Object, State, WaitEvent};
 use outer::{Client, Stage, Wishes, binary, page};
+use units::PoolKey;
 
 const SECONDS: u64 = 90;
 
@@ -56,22 +58,28 @@ fn night(second: u64) -> Moment {
     let rows =
         vec![row(1, &blocking, "create index on orders (n)"), row(2, &blocking, insert), row(3, &blocking, insert)];
     let hosts = vec![Host { address: "db:5432".into(), blocking, ..Host::default() }];
-    Moment { at: At(second * 1000), hosts, rows, ..Moment::default() }
+    let key = PoolKey { database: "shop".into(), user: "app".into() };
+    let pool = Pool { waiting: 4, oldest_wait: Duration::from_secs(5), ..Pool::default() };
+    Moment { at: At(second * 1000), hosts, rows, pools: [(key, pool)].into() }
 }
 
 /// Writes the seconds from `begin` on.
 fn written(path: &Path, begin: u64) {
     let place = Location { path: path.to_owned(), size_max: 1 << 20 };
-    let archive = Archive::open(place, |_, text| panic!("{text}")).expect("a thread");
+    let (say, said) = std::sync::mpsc::channel();
+    let archive = Archive::open(place, move |_, text| say.send(text).expect("the test waits")).expect("a thread");
+    let all_is_well = || assert_eq!(said.try_iter().collect::<Vec<String>>(), [""; 0]);
     let mut history = History::default();
     for second in begin..begin + SECONDS {
         history.push(Arc::new(night(second)));
         let (at, bytes) = history.stored().expect("it has a second");
         while !archive.add(at, bytes.clone()) {
+            all_is_well();
             thread::yield_now();
         }
     }
     while archive.written().seconds < SECONDS {
+        all_is_well();
         thread::yield_now();
     }
 }
@@ -87,6 +95,20 @@ fn report(arguments: &[&str]) -> String {
     let ended = Command::new(binary()).arg("report").args(arguments).output().expect("it starts");
     assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stderr));
     String::from_utf8(ended.stdout).expect("UTF-8")
+}
+
+/// What the files have of the ten seconds from `from` on, as a user of stats_users.
+fn a_user_without_rights_sees_no_statement(stage: &Stage, from: &str) {
+    let users = stage.pooler.dir().join("users.txt");
+    let known = fs::read_to_string(&users).expect("it is there");
+    fs::write(&users, known + "\"joe\" \"\"\n").expect("it is ours");
+    rows(stage.pooler.address(), "postgres", "reload");
+    let of_joe = |sql: &str| rows(stage.pooler.address(), "joe", &format!("{sql} from '{from}' last 10s"));
+    assert_eq!(of_joe("show waits by blocker"), Vec::<Vec<Option<String>>>::new());
+    let (why, history) = (of_joe("show why"), of_joe("show history"));
+    assert_eq!((why.len(), &why[0][5], &why[0][6]), (1, &None, &None));
+    let private = |cell: &Option<String>| cell.as_ref().is_some_and(|text| text.contains("orders"));
+    assert!(history.len() >= 10 && !history.iter().flatten().any(private), "{history:?}");
 }
 
 #[test]
@@ -107,6 +129,7 @@ fn last_night_is_asked_of_console_report_and_page() {
         ("observe_file", path.display().to_string()),
         ("http_listen", http.to_string()),
         ("http_page", "1".to_owned()),
+        ("stats_users", "joe".to_owned()),
     ];
     let mut stage = Stage::set(&Wishes { settings, ..Wishes::default() });
     let address = stage.pooler.address();
@@ -129,6 +152,13 @@ fn last_night_is_asked_of_console_report_and_page() {
     let history = rows(address, "postgres", &format!("show history from '{from}' last 10s"));
     let statements = history.iter().filter(|row| row[10].as_deref() == Some("insert into orders values (?)")).count();
     assert!(statements >= 10, "{history:?}");
+
+    let why = rows(address, "postgres", &format!("show why from '{from}' to '{to}'"));
+    assert_eq!(why.len(), 1, "{why:?}");
+    assert!(why[0][5].as_deref().is_some_and(|sentence| sentence.starts_with("4 clients of shop/app wait")), "{why:?}");
+    assert!(why[0][10].is_some() && why[0][10] != why[0][11], "from and to: {why:?}");
+
+    a_user_without_rights_sees_no_statement(&stage, &from);
 
     let password = stage.cluster.password();
     let url = format!("postgres://postgres:{password}@127.0.0.1:{}/pgbouncer", stage.pooler.port);

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use activity::history::{Glance, Options, Span};
+use activity::history::{Episodes, Glance, Options, Span};
 use activity::{At, History};
 use archive::{Reading, read_back};
 use control::past::{BUSY, RECALL_MAX, Recall, Summing};
@@ -140,20 +140,32 @@ impl Past {
             }
             Recall::Waits(span, by) => {
                 let mut waits = Summing::default();
-                let Some(path) = self.path() else { return control::past::Past::Waits(span, waits.done()) };
-                let mut reading = Reading::of(&path, span);
-                while Instant::now() < until
-                    && let Some(part) = reading.next_part()
-                {
-                    waits.add(&part, span, &by);
+                match self.each_part(span, until, |part| waits.add(part, span, &by)) {
+                    true => control::past::Past::Waits(span, waits.done()),
+                    false => control::past::Past::Refused("reading it took too long".to_owned()),
                 }
-                self.complain(reading.complaints);
-                if Instant::now() >= until {
-                    return control::past::Past::Refused("reading it took too long".to_owned());
+            }
+            Recall::Whys(span) => {
+                let mut episodes = Episodes::default();
+                match self.each_part(span, until, |part| episodes.add(part, span)) {
+                    true => control::past::Past::Whys(span, episodes),
+                    false => control::past::Past::Refused("reading it took too long".to_owned()),
                 }
-                control::past::Past::Waits(span, waits.done())
             }
         }
+    }
+
+    /// Reads a span from disk a minute at a time. Returns false if it took longer than until `until`.
+    fn each_part(&self, span: Span, until: Instant, mut each: impl FnMut(&History)) -> bool {
+        let Some(path) = self.path() else { return true };
+        let mut reading = Reading::of(&path, span);
+        while Instant::now() < until
+            && let Some(part) = reading.next_part()
+        {
+            each(&part);
+        }
+        self.complain(reading.complaints);
+        Instant::now() < until
     }
 }
 
