@@ -60,7 +60,7 @@ pub fn tree(moment: &Moment) -> Vec<Branch<'_>> {
 }
 
 impl Branch<'_> {
-    /// What ends it or locks less. DDL: `CREATE INDEX, in the way of 234: CREATE INDEX CONCURRENTLY lets writers go on`. A prepared transaction:
+    /// The advice for this line. DDL: `CREATE INDEX, in the way of 234: CREATE INDEX CONCURRENTLY lets writers go on`. A prepared transaction:
     /// `ROLLBACK PREPARED 'order-7'; as app or a superuser, in database shop`.
     #[must_use]
     pub fn note(&self, moment: &Moment) -> Option<String> {

@@ -188,12 +188,12 @@ fn what_was_torn_is_passed_over_and_a_file_that_moves_is_followed() {
     let mut history = History::default();
     read_back(&path, &mut history, WHOLE);
     assert_eq!(seconds(&history), [4]);
-    // What fills a file with marks is given up soon.
+    // A reader gives up on a file that has only marks.
     let marks = [HEADER, &[0xf5, b'p', b'w', 0x0a, 0, 0, 0, 1].repeat(100_000)].concat();
     fs::write(&path, marks).expect("our own");
-    let begun = Instant::now();
-    assert_eq!(read_back(&path, &mut History::default(), WHOLE).seconds, 0);
-    assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
+    let back = read_back(&path, &mut History::default(), WHOLE);
+    // A complaint for each damaged part that was looked at, and one that the rest is left out.
+    assert!(back.seconds == 0 && back.complaints.len() <= 2 + 100, "{back:?}");
     fs::remove_dir_all(path.parent().expect("it has one")).expect("our own");
 }
 

@@ -7,7 +7,7 @@ use crate::command;
 /// The notice's message.
 pub(crate) const MESSAGE: &str = "Console usage";
 
-/// What may follow a SHOW.
+/// The syntax of the parts behind a SHOW.
 const PARTS: [&str; 5] = [
     "SHOW <any of these> [LIKE '<pattern>'] [FORMAT CSV|JSON]",
     "SHOW WAITS [BY EVENT|EVENT_CLASS|POOL|CLASS|STATEMENT|BLOCKER|TAG <key>] [<time>]",

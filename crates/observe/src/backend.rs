@@ -26,7 +26,7 @@ pub struct Backend {
     pub usage: Option<Usage>,
 }
 
-/// What a process takes of its machine.
+/// The memory and the processor time of a process.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
     /// Bytes of its own memory: without what it shares with others, such as shared_buffers, and without what is swapped out.

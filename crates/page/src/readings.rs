@@ -170,6 +170,16 @@ mod tests {
         (*made).clone()
     }
 
+    /// Repeats a question as the page does.
+    async fn made(readings: &Readings, place: Place, question: Question, make: fn(&Leave) -> Made) -> Made {
+        loop {
+            let answer = readings.have(place, question, make).await;
+            if answer != Answer::NotYet {
+                return text(answer);
+            }
+        }
+    }
+
     fn runtime() -> tokio::runtime::Runtime {
         tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime")
     }
@@ -192,8 +202,8 @@ mod tests {
             let (ended, ends) = channel();
             assert_eq!(readings.have(PLACE, question(1), endless(ended)).await, Answer::NotYet);
             // The only turn of the disk is free again.
-            let answer = readings.have(PLACE, question(2), |_| Ok("second".to_owned())).await;
-            assert_eq!(text(answer), Ok("second".to_owned()));
+            let second = made(&readings, PLACE, question(2), |_| Ok("second".to_owned())).await;
+            assert_eq!(second, Ok("second".to_owned()));
             assert_eq!(ends.try_recv(), Ok(()));
         });
     }
@@ -209,10 +219,9 @@ mod tests {
             let other = Place { tab: 2, ..PLACE };
             assert_eq!(readings.have(other, question(1), |_| Ok("other".to_owned())).await, Answer::NotYet);
             go.send("first".to_owned()).expect("it is read");
-            let again = |_: &Leave| panic!("it is not read again");
-            assert_eq!(text(readings.have(PLACE, question(1), again).await), Ok("first".to_owned()));
-            let again = |_: &Leave| panic!("it is not read again");
-            assert_eq!(text(readings.have(other, question(1), again).await), Ok("other".to_owned()));
+            let again = |_: &Leave| -> Made { panic!("it is not read again") };
+            assert_eq!(made(&readings, PLACE, question(1), again).await, Ok("first".to_owned()));
+            assert_eq!(made(&readings, other, question(1), again).await, Ok("other".to_owned()));
         });
     }
 }

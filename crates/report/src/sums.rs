@@ -73,10 +73,10 @@ pub(crate) struct WhySum {
     pub(crate) waited: u64,
 }
 
-/// Times, pools and roots that are told apart. More than a page shows, and few enough to keep whatever a file has.
+/// The number of times of trouble that are kept: more than a page shows, and bounded for any file.
 const WHYS_MAX: usize = 1000;
 
-/// After so many seconds without trouble it is another time.
+/// A time of trouble ends after this many milliseconds without trouble.
 const CALM_MS: u64 = 10_000;
 
 /// Samples by a name.
@@ -206,23 +206,18 @@ impl Sums {
     /// Keeps the worst second of each time of trouble: the second in which most clients waited.
     fn add_why(&mut self, line: WhyLine) {
         let key = (line.database.clone(), line.user.clone(), line.root.clone());
-        let is_full = self.why_count >= WHYS_MAX;
-        let times = self.whys.entry(key).or_default();
-        let goes_on = |sum: &&mut WhySum| line.when.at.saturating_sub(sum.to.at) <= CALM_MS;
-        let Some(sum) = times.last_mut().filter(goes_on) else {
-            if !is_full {
-                let waited = line.waiting.max(1);
-                times.push(WhySum { from: line.when.clone(), to: line.when.clone(), worst: line, seconds: 1, waited });
-                self.why_count += 1;
-            }
-            return;
-        };
-        sum.to = line.when.clone();
-        sum.seconds += 1;
         // A second in which nobody waited for a server, but for a lock, counts too.
-        sum.waited = sum.waited.saturating_add(line.waiting.max(1));
-        if line.waiting >= sum.worst.waiting {
-            sum.worst = line;
+        let waited = line.waiting.max(1);
+        let goes_on = |sum: &&mut WhySum| line.when.at.saturating_sub(sum.to.at) <= CALM_MS;
+        if let Some(sum) = self.whys.get_mut(&key).and_then(|times| times.last_mut()).filter(goes_on) {
+            (sum.to, sum.seconds, sum.waited) = (line.when.clone(), sum.seconds + 1, sum.waited.saturating_add(waited));
+            if line.waiting >= sum.worst.waiting {
+                sum.worst = line;
+            }
+        } else if self.why_count < WHYS_MAX {
+            self.why_count += 1;
+            let sum = WhySum { from: line.when.clone(), to: line.when.clone(), worst: line, seconds: 1, waited };
+            self.whys.entry(key).or_default().push(sum);
         }
     }
 

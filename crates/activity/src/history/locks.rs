@@ -75,7 +75,7 @@ pub struct LockText {
     pub object: Box<str>,
 }
 
-/// What equal waiters have in common: host, blocker, owner, and the mode and the object of the lock.
+/// The attributes that make waiters equal: host, blocker, owner, and the mode and the object of the lock.
 type Equal<'m> = (u16, i32, Who, Option<&'m str>, Option<&'m str>);
 
 /// The lines of a moment, with the owner of each.

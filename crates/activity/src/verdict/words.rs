@@ -430,7 +430,7 @@ fn ending(link: &Link) -> Option<Ending> {
         // It begins again, and has to come to its end one day.
         LinkOwner::Autovacuum { prevents_wraparound: true, .. } => None,
         LinkOwner::Process { kind, .. } if !can_be_terminated(kind) => None,
-        // It is over before anybody could end it, and its client has done nothing wrong.
+        // A short transaction is over before an operator could end it, and its client has done nothing wrong.
         LinkOwner::Changed => None,
         LinkOwner::Direct { pid, .. }
         | LinkOwner::Autovacuum { pid, .. }

@@ -85,7 +85,7 @@ pub(super) fn why_empty(settings: &Settings, by: &Dimension, shows_statements: b
     (!is_kept).then(|| format!("the tag \"{tag}\" is not counted: observe_tags names {names}"))
 }
 
-/// What is left of a span behind what was read from disk.
+/// The part of a span behind the part that was read from disk.
 pub(super) fn in_memory(past: Option<&Past>, span: Span) -> Span {
     match past {
         Some(Past::Seconds(read, _) | Past::Waits(read, _) | Past::Whys(read, _)) => {

@@ -47,7 +47,7 @@ fn a_backend_that_takes_memory_and_one_that_computes_are_seen() {
     let row = of("computes").expect("it still does");
     assert!(number(&row, "cpu_time").is_some_and(|seconds| seconds > 0.0), "{row:?}");
     assert!(number(&row, "memory").is_some_and(|bytes| bytes > 100_000.0 && bytes < 40.0 * MEGABYTE), "{row:?}");
-    // What shared_buffers has is not its own: a backend that has read much has little.
+    // Pages of shared_buffers do not count as a backend's own memory, so a backend that has read much has little.
     let status =
         |pid: &str| std::fs::read_to_string(format!("/proc/{pid}/status")).expect("it is a process of this machine");
     assert!(status(row["pid"].as_deref().expect("it has one")).contains("Name:\tpostgres"));

@@ -321,7 +321,7 @@ fn totals(world: &mut World, words: Words<'_>) -> Result<(), String> {
     words.end()
 }
 
-/// What SHOW EVENTS counts of refusals and deadlocks, and the victim of the last deadlock.
+/// The counts of refusals and deadlocks for SHOW EVENTS, and the victim of the last deadlock.
 fn events(world: &mut World, words: Words<'_>) -> Result<(), String> {
     for worker in 0..world.workers.len() {
         let snapshot = world.workers[worker].snapshot(world.now, Look::Pools);
