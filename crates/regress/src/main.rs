@@ -28,7 +28,7 @@ use crate::record::Record;
 use crate::route::{Between, Route};
 use crate::run::{Bench, Report};
 use crate::suite::Suite;
-use crate::verdict::Verdict;
+use crate::verdict::{Promise, Verdict};
 
 /// Runs PostgreSQL's own regression suites through pgweir and counts what passes.
 #[derive(Parser)]
@@ -105,15 +105,15 @@ fn all(wishes: &Wishes) -> Result<bool, String> {
     };
     let results = ours.join("results");
     let record = if wishes.record { Some(Record::begin(&results, &versions)?) } else { None };
-    let mut reports: Vec<(Report, Option<usize>)> = Vec::new();
+    let mut reports: Vec<(Report, Option<Promise>)> = Vec::new();
     for &suite in &wishes.suites {
         for &route in &wishes.routes {
             let wanted = verdict::expected(&promises, suite.name(), route.name).filter(|_| wishes.only.is_empty());
             let report = run::run(&bench, route, suite)?;
-            println!("{}", record::row(&report, wanted));
+            println!("{}", record::row(&report, wanted.as_ref()));
             show(&report, wishes.diffs);
-            if !keeps_promise(&report, wanted) {
-                explain(&report, wanted);
+            if !keeps_promise(&report, wanted.as_ref()) {
+                explain(&report, wanted.as_ref());
             }
             reports.push((report, wanted));
             if let Some(record) = &record {
@@ -125,7 +125,7 @@ fn all(wishes: &Wishes) -> Result<bool, String> {
     if let Some(record) = &record {
         println!("kept in {}", record.path().display());
     }
-    Ok(reports.iter().all(|(report, wanted)| keeps_promise(report, *wanted)))
+    Ok(reports.iter().all(|(report, wanted)| keeps_promise(report, wanted.as_ref())))
 }
 
 /// The script of the bench builds one, or unpacks Debian's.
@@ -136,26 +136,28 @@ fn fetch_pgbouncer(ours: &Path) -> Result<PathBuf, String> {
 }
 
 /// A pooler that complains at FATAL has broken a promise of its own.
-fn keeps_promise(report: &Report, wanted: Option<usize>) -> bool {
-    report.complaints.is_empty() && wanted.is_none_or(|wanted| report.count(Verdict::Passed) >= wanted)
+fn keeps_promise(report: &Report, wanted: Option<&Promise>) -> bool {
+    report.complaints.is_empty() && wanted.is_none_or(|wanted| wanted.is_kept(&report.outcomes))
 }
 
 /// How many lines of a failed test's difference are shown.
-const LINES_SHOWN_MAX: usize = 12;
+const LINES_SHOWN_MAX: usize = 24;
 
 /// What a broken promise looks like from near, and what shows it again.
-fn explain(report: &Report, wanted: Option<usize>) {
+fn explain(report: &Report, wanted: Option<&Promise>) {
     let (suite, route) = (report.suite.name(), report.route.name);
     println!(
         "BROKEN PROMISE: {suite} over {route} passed {} of {}",
         report.count(Verdict::Passed),
-        wanted.unwrap_or(0)
+        wanted.map_or(0, |wanted| wanted.passed)
     );
     report.complaints.iter().for_each(|complaint| println!("  {complaint}"));
     let failed = report.tests(Verdict::Failed);
     for (test, lines) in report.differences.iter().filter(|(test, _)| failed.contains(&test.as_str())) {
-        println!("  {test}:");
-        lines.iter().take(LINES_SHOWN_MAX).for_each(|line| println!("    {line}"));
+        println!("  {test}, what came first:");
+        // An error tells more than the rows that are missing.
+        let (found, missing): (Vec<&String>, Vec<&String>) = lines.iter().partition(|line| line.starts_with('+'));
+        found.into_iter().chain(missing).take(LINES_SHOWN_MAX).for_each(|line| println!("    {line}"));
         if lines.len() > LINES_SHOWN_MAX {
             println!("    ({} lines more)", lines.len() - LINES_SHOWN_MAX);
         }

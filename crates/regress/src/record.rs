@@ -7,16 +7,16 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::run::{Pinned, Report};
-use crate::verdict::Verdict;
+use crate::verdict::{Promise, Verdict};
 
 /// How many different errors are listed for a suite and a path.
 const ERRORS_SHOWN_MAX: usize = 8;
 
 /// One line of the table, with its list of failed tests below it.
-pub(crate) fn row(report: &Report, wanted: Option<usize>) -> String {
+pub(crate) fn row(report: &Report, wanted: Option<&Promise>) -> String {
     let count = |verdict| report.count(verdict);
     let (passed, allowed, failed) = (count(Verdict::Passed), count(Verdict::Allowed), count(Verdict::Failed));
-    let promise = wanted.map_or("—".to_owned(), |wanted| wanted.to_string());
+    let promise = wanted.map_or("—".to_owned(), |wanted| wanted.passed.to_string());
     let seconds = report.wall.as_secs();
     let cancelled = report.cancelled.len();
     let rotated = report.rotated.map_or("—".to_owned(), |count| count.to_string());
@@ -30,10 +30,10 @@ pub(crate) fn row(report: &Report, wanted: Option<usize>) -> String {
 const HEAD: &str = "| suite | path | passed | allowed | failed | promised | wall s | locks broken | rotated |\n|---|---|---|---|---|---|---|---|---|\n";
 
 /// The whole table, with the names of failed tests.
-pub(crate) fn table(reports: &[(Report, Option<usize>)]) -> String {
+pub(crate) fn table(reports: &[(Report, Option<Promise>)]) -> String {
     let mut text = HEAD.to_owned();
     for (report, wanted) in reports {
-        writeln!(text, "{}", row(report, *wanted)).expect("writing to a String cannot fail");
+        writeln!(text, "{}", row(report, wanted.as_ref())).expect("writing to a String cannot fail");
     }
     for (report, _) in reports {
         let title = format!("{} over {}", report.suite.name(), report.route.name);
@@ -114,7 +114,7 @@ impl Record {
     ///
     /// # Errors
     /// If the files cannot be written.
-    pub(crate) fn write(&self, reports: &[(Report, Option<usize>)]) -> Result<(), String> {
+    pub(crate) fn write(&self, reports: &[(Report, Option<Promise>)]) -> Result<(), String> {
         let failed = |error: std::io::Error| format!("cannot write {}: {error}", self.path.display());
         fs::write(&self.path, format!("{}\n\n{}", self.head, table(reports))).map_err(failed)?;
         fs::write(self.path.with_extension("tsv"), verdicts(reports)).map_err(failed)
@@ -126,7 +126,7 @@ impl Record {
 }
 
 /// A line a test: suite, path, test, verdict, milliseconds, servers used.
-fn verdicts(reports: &[(Report, Option<usize>)]) -> String {
+fn verdicts(reports: &[(Report, Option<Promise>)]) -> String {
     let mut text = "suite\tpath\ttest\tverdict\tms\tservers\n".to_owned();
     for (report, _) in reports {
         for outcome in &report.outcomes {
