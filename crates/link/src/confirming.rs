@@ -20,7 +20,7 @@ use crate::{announcing, fakes, matching};
 
 /// Notes a CommandComplete: a confirmed effect, or a command that removes prepared statements.
 pub(crate) fn command(answers: &mut Answers<'_>, body: &[u8]) {
-    if answers.server.ledger.owner() == Some(Answerer::Prelude) {
+    if matches!(answers.server.ledger.owner(), Some(Answerer::Prelude | Answerer::Attempt)) {
         return answers.server.kept.on_server.done();
     }
     if answers.server.transaction.status == Status::Failed && body == b"ROLLBACK\0" {

@@ -98,7 +98,7 @@ fn cause(answers: &Answers<'_>, index: usize, value: &[u8]) -> Cause {
     let is_of_nobody = match owner {
         Answerer::Client => return Cause::Session,
         Answerer::Nobody => false,
-        Answerer::Check | Answerer::Prepare | Answerer::Prelude => true,
+        Answerer::Check | Answerer::Prepare | Answerer::Prelude | Answerer::Attempt => true,
         Answerer::Replay | Answerer::Restore => !kept.owners.sent().set.contains(index),
         Answerer::Chore => match answers.server.state() {
             State::Busy(Chore::Check | Chore::Reset) => !answers.server.traces.query_sets,

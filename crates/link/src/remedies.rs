@@ -114,6 +114,7 @@ pub(crate) fn remedy(requests: &mut Requests<'_>, reading: Reading, effects: &Ef
     }
     // Not by the words of what it executes: a name of a table there may be that of a statement whose own table is gone.
     let seen = Seen::by(reading, text, &requests.pool.names.known);
+    attempt_unnamed(requests, &seen);
     let names = requests.session.statements.names.as_deref();
     let is_changing = |name: &[u8]| names.is_some_and(|names| names.is_changing(name));
     if requests.server.ledger.owed().awaits_ready() && effects.iter().filter_map(Effect::statement).any(is_changing) {
@@ -146,6 +147,18 @@ pub(crate) fn remedy(requests: &mut Requests<'_>, reading: Reading, effects: &Ef
         remedy.push(DISCARD_SEQUENCES.to_vec());
     }
     Some(remedy)
+}
+
+/// Brings each statement that a text may see, and does not name, by a Query of its own between two batches: the table of one of them
+/// may be gone. Within a batch or a transaction block they come with the text, and fail with it.
+fn attempt_unnamed(requests: &mut Requests<'_>, seen: &Seen) {
+    if !matches!(seen, Seen::All { .. }) || !requests.is_between_batches() {
+        return;
+    }
+    let tracker = requests.session.tracker.get_or_insert_default();
+    for text in tracker.bring_unnamed(seen, &mut requests.server.kept.on_server) {
+        requests.attempt(&text);
+    }
 }
 
 pub(crate) fn note(

@@ -93,12 +93,22 @@ impl Requests<'_> {
     pub(crate) fn run_apart(&mut self, text: &[u8]) -> bool {
         let between = self.is_between_batches();
         if between {
-            self.stream.flush(self.server_id, self.actions);
-            self.server.ledger.sent(Answerer::Restore, Expect::Query);
-            self.server.statements.unnamed = session_state::unnamed::NONE;
-            self.actions.send_new(self.server_id, |out| Query { text }.encode(out));
+            self.send_apart(Answerer::Restore, text);
         }
         between
+    }
+
+    /// Sends a statement that may fail as a Query of its own, between two batches and outside a transaction.
+    pub(crate) fn attempt(&mut self, text: &[u8]) {
+        debug_assert!(self.is_between_batches(), "an error would end the client's transaction");
+        self.send_apart(Answerer::Attempt, text);
+    }
+
+    fn send_apart(&mut self, answerer: Answerer, text: &[u8]) {
+        self.stream.flush(self.server_id, self.actions);
+        self.server.ledger.sent(answerer, Expect::Query);
+        self.server.statements.unnamed = session_state::unnamed::NONE;
+        self.actions.send_new(self.server_id, |out| Query { text }.encode(out));
     }
 
     /// Runs statements before the client's next message. They are part of its transaction.

@@ -269,7 +269,8 @@ fn error(answers: &mut Answers<'_>, body: &[u8]) -> bool {
         return false;
     }
     let misnames = |code| matches!(code, sqlstate::UNDEFINED_PSTATEMENT | sqlstate::DUPLICATE_PSTATEMENT);
-    let is_of_pooler = matches!(answers.server.ledger.owner(), Some(Answerer::Prelude | Answerer::Restore));
+    let is_of_pooler =
+        matches!(answers.server.ledger.owner(), Some(Answerer::Prelude | Answerer::Restore | Answerer::Attempt));
     let is_misnamed = is_of_pooler && fields.sqlstate().is_some_and(misnames);
     if is_misnamed {
         // It has other prepared statements than the pooler believes.
@@ -298,6 +299,10 @@ fn error(answers: &mut Answers<'_>, body: &[u8]) -> bool {
         Some(Answerer::Replay | Answerer::Restore) => {
             answers.findings.words().replay_error = Some(body.to_vec());
             answers.server.kept.owners.refused();
+            false
+        }
+        Some(Answerer::Attempt) => {
+            answers.server.kept.on_server.failed();
             false
         }
         Some(Answerer::Chore) => {
@@ -422,6 +427,8 @@ fn completed(answers: &mut Answers<'_>, entry: Entry) {
             answers.server.traces.needs_reset |=
                 answers.findings.words.as_ref().is_some_and(|words| words.replay_error.is_some());
         }
+        // The client's unnamed statement may have been sent after it.
+        (Answerer::Attempt, Expect::Query) => {}
         (owner, Expect::Query) => {
             answers.server.statements.unnamed = unnamed::NONE;
             if let Some(unnamed) = answers.unnamed().filter(|_| owner == Answerer::Client) {

@@ -86,12 +86,25 @@ impl OnServer {
         self.under_way.pop_front();
     }
 
+    /// The oldest change under way has failed. A newer one of its name stays.
+    pub fn failed(&mut self) {
+        let Some(failed) = self.under_way.pop_front() else { return };
+        if self.under_way.iter().all(|newer| newer.name != failed.name) {
+            self.restore(failed);
+        }
+    }
+
     /// The newest change under way will not be done.
     pub fn take_back(&mut self) {
-        match self.under_way.pop_back() {
-            Some(PreparedChange { name, before: Some(text) }) => drop(self.texts.insert(name, text)),
-            Some(PreparedChange { name, before: None }) => drop(self.texts.remove(&name)),
-            None => {}
+        if let Some(change) = self.under_way.pop_back() {
+            self.restore(change);
+        }
+    }
+
+    fn restore(&mut self, PreparedChange { name, before }: PreparedChange) {
+        match before {
+            Some(text) => drop(self.texts.insert(name, text)),
+            None => drop(self.texts.remove(&name)),
         }
     }
 
@@ -169,6 +182,21 @@ mod tests {
         let expected: [&[u8]; 4] = [&one, b"DEALLOCATE \"p\"", &two, b"DEALLOCATE \"p\""];
         assert_eq!(remedy, expected);
         assert!(server.texts.is_empty());
+    }
+
+    #[test]
+    fn what_has_failed_is_not_there_unless_it_was_prepared_again() {
+        let texts: [Arc<[u8]>; 2] = [(*b"PREPARE p AS SELECT 1").into(), (*b"PREPARE q AS SELECT x FROM t").into()];
+        let (mut server, mut remedy) = (OnServer::default(), Remedy::new());
+        server.bring(b"p", Some(&texts[0]), &mut remedy);
+        server.bring(b"q", Some(&texts[1]), &mut remedy);
+        server.done();
+        server.failed();
+        assert!(server.has(b"p") && !server.has(b"q") && !server.is_changing());
+        server.bring(b"q", Some(&texts[1]), &mut remedy);
+        server.bring(b"q", Some(&texts[0]), &mut remedy);
+        server.failed();
+        assert!(server.has(b"q"), "DEALLOCATE and another PREPARE of it are under way");
     }
 
     #[test]

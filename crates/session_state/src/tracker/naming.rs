@@ -19,7 +19,10 @@ pub enum Seen {
     /// Those among its words: what it runs was put together from them, or so one must hope. To bring all would fail where
     /// a table of one of them is gone, though nobody asks for that one.
     Words(BTreeSet<Vec<u8>>),
-    All,
+    /// All of them; `named`: the words of the text.
+    All {
+        named: BTreeSet<Vec<u8>>,
+    },
 }
 
 impl Seen {
@@ -28,11 +31,14 @@ impl Seen {
         if reading.marks.any(Marks::BLOCK) {
             reading.side_effects |= known.side_effects_of_block(text).side_effects;
         }
+        let words = || {
+            let words = text.split(|&byte| is_between_words(byte)).filter(|word| !word.is_empty());
+            words.map(<[u8]>::to_ascii_lowercase).collect::<BTreeSet<Vec<u8>>>()
+        };
         match () {
-            () if reading.lists_statements() => Seen::All,
+            () if reading.lists_statements() => Seen::All { named: words() },
             () if reading.may_name_statements() => {
-                let words = text.split(|&byte| is_between_words(byte)).filter(|word| !word.is_empty());
-                let words: BTreeSet<Vec<u8>> = words.map(<[u8]>::to_ascii_lowercase).collect();
+                let words = words();
                 let runs = [&b"execute"[..], b"deallocate"].iter().any(|word| words.contains(*word));
                 if runs { Seen::Words(words) } else { Seen::None }
             }
@@ -43,12 +49,19 @@ impl Seen {
     fn has(&self, name: &[u8]) -> bool {
         match self {
             Seen::None => false,
-            Seen::Words(words) => {
-                name.iter().any(|&byte| is_between_words(byte)) || words.contains(&name.to_ascii_lowercase())
-            }
-            Seen::All => true,
+            Seen::Words(words) => is_among(words, name),
+            Seen::All { .. } => true,
         }
     }
+
+    /// Whether a text may see this statement without naming it: only by listing all.
+    fn has_unnamed(&self, name: &[u8]) -> bool {
+        matches!(self, Seen::All { named } if !is_among(named, name))
+    }
+}
+
+fn is_among(words: &BTreeSet<Vec<u8>>, name: &[u8]) -> bool {
+    name.iter().any(|&byte| is_between_words(byte)) || words.contains(&name.to_ascii_lowercase())
 }
 
 fn is_between_words(byte: u8) -> bool {
@@ -56,6 +69,13 @@ fn is_between_words(byte: u8) -> bool {
 }
 
 impl Tracker {
+    /// What makes a server have, under the names that a text may see and does not name, the session's statements and no others.
+    pub fn bring_unnamed(&self, seen: &Seen, on_server: &mut OnServer) -> Remedy {
+        let mut remedy = Remedy::new();
+        self.statements.bring_all(|name| seen.has_unnamed(name), on_server, &mut remedy);
+        remedy
+    }
+
     /// What has to come in front of a text that speaks of statements by name. What it executes is suspected of what they
     /// leave behind.
     /// What is executed comes before what is deallocated: the one that is there serves both. `seen`: the names that it may see
