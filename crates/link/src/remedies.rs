@@ -156,9 +156,10 @@ fn attempt_unnamed(requests: &mut Requests<'_>, seen: &Seen) {
         return;
     }
     let tracker = requests.session.tracker.get_or_insert_default();
-    for text in tracker.bring_unnamed(seen, &mut requests.server.kept.on_server) {
-        requests.attempt(&text);
-    }
+    let mut attempts = Remedy::new();
+    let on_server = &mut requests.server.kept.on_server;
+    tracker.statements.bring_all(|name| seen.has_unnamed(name), on_server, &mut attempts);
+    attempts.iter().for_each(|text| requests.attempt(text));
 }
 
 pub(crate) fn note(

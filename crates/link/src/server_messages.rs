@@ -276,17 +276,7 @@ fn error(answers: &mut Answers<'_>, body: &[u8]) -> bool {
         // It has other prepared statements than the pooler believes.
         answers.server.kept.on_server.clear();
     }
-    let prepares = answers.server.ledger.front().is_some_and(|expect| matches!(expect, Expect::Parse(Some(_))));
-    if prepares && fields.sqlstate() == Some(sqlstate::DUPLICATE_PSTATEMENT) {
-        // A client has given a statement the pooler's name for another: on this server nobody can have that any more.
-        answers.server.end.close_needed = Some("a prepared statement has the pooler's name");
-    }
-    if fields.sqlstate() == Some(sqlstate::FEATURE_NOT_SUPPORTED)
-        && fields.message().is_some_and(|message| message.starts_with(b"cached plan"))
-    {
-        // Something was changed past the pooler: the same text prepared from now on is another statement.
-        answers.pool.names.generation += 1;
-    }
+    note_prepared_statement(answers, &fields);
     let clients = match answers.server.ledger.owner() {
         None => {
             answers.findings.words().dying = Some(words());
@@ -327,6 +317,21 @@ fn error(answers: &mut Answers<'_>, body: &[u8]) -> bool {
         Some(Answerer::Prepare | Answerer::Prelude | Answerer::Nobody | Answerer::Client) => answers.is_error_answer(),
     };
     clients && is_passed_on(answers, &fields, body)
+}
+
+/// Notes an error about a prepared statement that shows more than the failure of one answer.
+fn note_prepared_statement(answers: &mut Answers<'_>, fields: &Fields<'_>) {
+    let prepares = answers.server.ledger.front().is_some_and(|expect| matches!(expect, Expect::Parse(Some(_))));
+    if prepares && fields.sqlstate() == Some(sqlstate::DUPLICATE_PSTATEMENT) {
+        // A client has given a statement the pooler's name for another: on this server nobody can have that any more.
+        answers.server.end.close_needed = Some("a prepared statement has the pooler's name");
+    }
+    if fields.sqlstate() == Some(sqlstate::FEATURE_NOT_SUPPORTED)
+        && fields.message().is_some_and(|message| message.starts_with(b"cached plan"))
+    {
+        // Something was changed past the pooler: the same text prepared from now on is another statement.
+        answers.pool.names.generation += 1;
+    }
 }
 
 /// The error answers the client, and passes unchanged unless the pooler has other words for it.

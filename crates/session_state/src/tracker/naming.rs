@@ -55,7 +55,7 @@ impl Seen {
     }
 
     /// Whether a text may see this statement without naming it: only by listing all.
-    fn has_unnamed(&self, name: &[u8]) -> bool {
+    pub fn has_unnamed(&self, name: &[u8]) -> bool {
         matches!(self, Seen::All { named } if !is_among(named, name))
     }
 }
@@ -69,13 +69,6 @@ fn is_between_words(byte: u8) -> bool {
 }
 
 impl Tracker {
-    /// What makes a server have, under the names that a text may see and does not name, the session's statements and no others.
-    pub fn bring_unnamed(&self, seen: &Seen, on_server: &mut OnServer) -> Remedy {
-        let mut remedy = Remedy::new();
-        self.statements.bring_all(|name| seen.has_unnamed(name), on_server, &mut remedy);
-        remedy
-    }
-
     /// What has to come in front of a text that speaks of statements by name. What it executes is suspected of what they
     /// leave behind.
     /// What is executed comes before what is deallocated: the one that is there serves both. `seen`: the names that it may see

@@ -44,7 +44,7 @@ impl SqlStatements {
     }
 
     /// The same under all names that are seen.
-    pub(super) fn bring_all(&self, is_seen: impl Fn(&[u8]) -> bool, on_server: &mut OnServer, remedy: &mut Remedy) {
+    pub fn bring_all(&self, is_seen: impl Fn(&[u8]) -> bool, on_server: &mut OnServer, remedy: &mut Remedy) {
         let strangers: Vec<Vec<u8>> = on_server.names().map(<[u8]>::to_vec).collect();
         let strangers = strangers.iter().map(|name| &name[..]);
         for name in strangers.chain(self.by_name.keys().map(|name| &**name)).filter(|name| is_seen(name)) {
