@@ -1,23 +1,14 @@
-//! The values of a connection. They refer to their owner by ids only, so that they can move to another worker.
+//! What a connection needs whatever its two ends are: no machine is known here.
 //!
-//! [`flow`]: flow control of any connection. [`server_login`]: a login at PostgreSQL, bound to its TLS by
-//! [`channel`]. [`server`]: one connection to
-//! PostgreSQL, and the answers it owes.
+//! [`databases`]: the hosts that a database's servers are opened at. [`encryption`]: the messages before TLS. [`flow`]: flow control.
+//! [`server_login`]: a login at PostgreSQL, bound to its TLS by [`channel`]; workers log in by it, and the door for `auth_query`.
 
 mod broken;
 pub mod channel;
-mod charge;
 pub mod databases;
 pub mod encryption;
 pub mod flow;
-mod permits;
-pub mod server;
 pub mod server_login;
-mod verdict;
 
 pub use broken::Broken;
-pub use charge::{Charge, Origin};
 pub use flow::Flow;
-pub use permits::Permits;
-pub use server::{Lent, Server};
-pub use verdict::Verdict;

@@ -130,8 +130,8 @@ mod tests {
     use std::sync::Arc;
 
     use connections::databases::{Address, Host};
-    use connections::server::TraceOrigin;
     use machine::About;
+    use machine::trace::TraceOrigin;
     use units::{ConnId, Kind, Time};
 
     use super::*;

@@ -20,7 +20,6 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use connections::server::Answerer;
 use machine::mail::ToWorker;
 use session_state::catalogue::{Announcement, Definition, SideEffects, What, of_tag};
 use session_state::state::Reading;
@@ -30,6 +29,7 @@ use wire::backend::Status;
 
 use crate::answers::Answers;
 use crate::requests::Requests;
+use crate::server::Answerer;
 use crate::session::Session;
 use crate::{texts, vacating};
 

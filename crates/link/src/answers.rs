@@ -1,6 +1,5 @@
 //! A server's messages on their way to its client, and the functions that pass them on or replace them.
 
-use connections::server::{Answerer, Server};
 use machine::action::Actions;
 use session_state::tracker::Tracker;
 use session_state::unnamed::Unnamed;
@@ -11,6 +10,7 @@ use crate::findings::Findings;
 use crate::notifiers::Notifiers;
 use crate::other_workers::OtherWorkers;
 use crate::pool::Pool;
+use crate::server::{Answerer, Server};
 use crate::session::Session;
 use crate::stream::Stream;
 

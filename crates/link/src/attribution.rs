@@ -6,11 +6,11 @@
 
 use std::sync::Arc;
 
-use connections::server::Said;
 use wire::HEADER_LEN;
 use wire::frontend::{BindNames, tag};
 
 use crate::requests::Requests;
+use crate::server::Said;
 use crate::texts;
 
 /// A message that only names its statement, or has none.

@@ -3,7 +3,6 @@
 
 use std::sync::Arc;
 
-use connections::server::Said;
 use machine::Settings;
 use session_state::catalogue::Known;
 use session_state::parameters::Parameters;
@@ -16,6 +15,7 @@ use units::{PoolId, StatementRow};
 
 use crate::buffers::Buffers;
 use crate::screening::Screen;
+use crate::server::Said;
 use crate::server_names::ServerNames;
 use crate::slow_lines::SlowLines;
 use crate::standings::Standings;

@@ -9,7 +9,6 @@
 
 use std::sync::Arc;
 
-use connections::server::{Answerer, Expect, RightsSince, Server};
 use machine::Step;
 use session_state::parameters::Tracked;
 use session_state::state::{Pins, needs_rights};
@@ -22,6 +21,7 @@ use crate::answers::Answers;
 use crate::parameter_reports;
 use crate::pinned::count_pinned;
 use crate::pool::Pool;
+use crate::server::{Answerer, Expect, RightsSince, Server};
 use crate::session::Session;
 
 /// Resets a server whose state is not known.

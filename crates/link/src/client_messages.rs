@@ -5,7 +5,6 @@
 //!
 //! //= pg18 protocol-flow
 
-use connections::server::Expect;
 use units::limits;
 use wire::backend::Status;
 use wire::frontend::{BindNames, Parse, tag};
@@ -13,6 +12,7 @@ use wire::{HEADER_LEN, Header};
 
 use crate::ending::{Ending, checked_header};
 use crate::requests::{Renamed, Requests};
+use crate::server::Expect;
 use crate::session::Rest;
 use crate::{
     attribution, copying, following, large_statements, listening, malformed, matching, plain_messages, queries,

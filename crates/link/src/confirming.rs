@@ -2,8 +2,6 @@
 
 use std::sync::Arc;
 
-use connections::Verdict;
-use connections::server::{Answerer, Entry, Expect};
 use session_state::own_changes::OwnChanges;
 use session_state::parameter_set::ParameterSet;
 use session_state::shape::Described;
@@ -15,7 +13,9 @@ use wire::backend::{ParameterStatus, Status};
 
 use crate::answers::Answers;
 use crate::caches::Caches;
+use crate::server::{Answerer, Entry, Expect};
 use crate::session::Session;
+use crate::verdict::Verdict;
 use crate::{announcing, fakes, matching};
 
 /// Notes a CommandComplete: a confirmed effect, or a command that removes prepared statements.

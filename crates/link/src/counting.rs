@@ -1,9 +1,9 @@
 //! Counts a client's statements as their answers come, where these do not take the short way.
 
-use connections::server::{Answerer, Call, Entry, Expect};
 use machine::histogram::Bucket;
 
 use crate::answers::Answers;
+use crate::server::{Answerer, Call, Entry, Expect};
 
 /// Bytes of a ReadyForQuery. //= pg18 protocol-message-formats
 const READY_LEN: usize = 6;

@@ -15,8 +15,9 @@
 
 use std::collections::BTreeMap;
 
-use connections::Origin;
 use machine::snapshot::LongCounts;
+
+use crate::charge::Origin;
 
 /// No client can exceed this: one that makes up thousands of statements only causes the oldest ones to be dropped.
 const KNOWN_MAX: usize = 1024;

@@ -1,10 +1,10 @@
 //! Answers to messages that no server sees: a Parse or Close of a name that the pooler keeps.
 
-use connections::server::Expect;
 use machine::action::Actions;
 use units::ConnId;
 use wire::backend;
 
+use crate::server::Expect;
 use crate::session::Session;
 
 /// Sends the answer that the pooler gives instead of a server.

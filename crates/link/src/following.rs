@@ -6,7 +6,6 @@
 
 use std::sync::Arc;
 
-use connections::server::{Expect, Server};
 use session_state::parameters::Tracked;
 use session_state::prepared::Statement;
 use session_state::state::{Effect, Effects, Reading};
@@ -17,6 +16,7 @@ use wire::HEADER_LEN;
 use wire::frontend::{BindNames, Execute, Parse, Target, tag};
 
 use crate::requests::{DISCARD_SEQUENCES, Renamed, Requests};
+use crate::server::{Expect, Server};
 use crate::session::Session;
 use crate::{announcing, attribution, listening, remedies, texts, vacating};
 

@@ -6,7 +6,6 @@
 //!
 //! Such a text is not read for its effects on the session. So its server is closed when the client has disconnected.
 
-use connections::server::Expect;
 use session_state::state::Pins;
 use units::limits;
 use wire::frontend::{Describe, Parse, Target};
@@ -15,6 +14,7 @@ use wire::{HEADER_LEN, Header};
 use crate::ending::Ending;
 use crate::pool::Pool;
 use crate::requests::{Renamed, Requests};
+use crate::server::Expect;
 use crate::session::Session;
 use crate::{remedies, server_statements};
 

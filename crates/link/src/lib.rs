@@ -12,8 +12,10 @@
 //!
 //! | values | |
 //! |---|---|
+//! | `server`, `verdict` | a connection to PostgreSQL, the answers that it owes, what is on it; its answer about a prepared statement |
 //! | `session`, `waiting` | a client's conversation; how long it has waited, and its deadline |
 //! | `pool`, `pinned`, `surplus`, `published` | the servers of one database and user, and the sessions that wait for them |
+//! | `charge`, `permits` | the class that a server's time is charged to; what a transaction has of limits |
 //! | `experience`, `listener` | transactions that run long there; which sessions listen to which channels |
 //! | `caches`, `buffers`, `standings`, `statistics`, `other_workers` | what all of a worker's links share |
 //!
@@ -39,6 +41,7 @@ pub mod answers;
 mod attribution;
 pub mod buffers;
 pub mod caches;
+pub mod charge;
 pub mod checking;
 pub mod client_messages;
 mod confirming;
@@ -64,6 +67,7 @@ pub mod other_workers;
 pub mod overdue;
 mod pacing;
 pub mod parameter_reports;
+pub mod permits;
 pub mod pinned;
 mod plain_messages;
 pub mod pool;
@@ -80,6 +84,7 @@ mod reserving;
 pub mod role_resets;
 mod sampling;
 pub mod screening;
+pub mod server;
 pub mod server_login;
 pub mod server_messages;
 pub mod server_names;
@@ -98,4 +103,5 @@ pub mod texts;
 mod tracing;
 pub mod unlinked;
 mod vacating;
+pub mod verdict;
 pub mod waiting;

@@ -30,7 +30,6 @@
 
 use std::sync::Arc;
 
-use connections::server::{Answerer, Expect, Server, State as ServerState};
 use session_state::parameters::Tracked;
 use session_state::state::{Effect, Effects, ListenerWait, Pins, Reading, is_portable, write_identifier};
 use session_state::tracker::Tracker;
@@ -41,6 +40,7 @@ use wire::frontend::{Parse, Query};
 use crate::answers::Answers;
 use crate::pool::Pool;
 use crate::requests::Requests;
+use crate::server::{Answerer, Expect, Server, ServerState};
 use crate::session::Session;
 use crate::texts;
 

@@ -4,7 +4,6 @@
 //! It has the same effect as `Answers`, without building one. From the first other message on, the rest goes to
 //! `Answers`.
 
-use connections::server::Server;
 use machine::histogram::Bucket;
 use session_state::state::Defines;
 use session_state::unnamed;
@@ -14,6 +13,7 @@ use wire::backend::{Status, tag};
 use wire::{HEADER_LEN, Header};
 
 use crate::pool::Pool;
+use crate::server::Server;
 use crate::session::Session;
 use crate::statistics::Statistics;
 

@@ -4,7 +4,6 @@
 
 use std::sync::Arc;
 
-use connections::server::{Answerer, Expect, Server};
 use machine::action::{Actions, Source};
 use session_state::state::{Defines, Reading};
 use units::{ConnId, Time};
@@ -16,6 +15,7 @@ use crate::other_workers::OtherWorkers;
 use crate::pool::Pool;
 use crate::requests::Requests;
 use crate::reserving;
+use crate::server::{Answerer, Expect, Server};
 use crate::session::Session;
 use crate::stream::Stream;
 

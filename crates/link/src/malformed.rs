@@ -11,11 +11,11 @@
 //! Inside COPY IN the server ignores Sync and Flush with any body, and outside it does not. So these two wait until the
 //! pooler knows where the server is. Inside, they stop the COPY like a message that does not belong to it.
 
-use connections::server::Expect;
 use wire::frontend::tag;
 use wire::{HEADER_LEN, Header};
 
 use crate::requests::{Renamed, Requests};
+use crate::server::Expect;
 
 /// Sends a complete message of the extended protocol with a bad body.
 #[cold]

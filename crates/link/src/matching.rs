@@ -15,8 +15,6 @@
 //!
 //! //= pg18 protocol-flow#PROTOCOL-FLOW-EXT-QUERY
 
-use connections::Verdict;
-use connections::server::{Answerer, Expect, Server};
 use session_state::prepared::{Statement, StatementId, Trial};
 use session_state::shape::{Fingerprint, Shape, UNKNOWN};
 use units::limits;
@@ -27,7 +25,9 @@ use wire::{frontend, sqlstate};
 use crate::answers::Answers;
 use crate::large_statements::TOO_LARGE;
 use crate::requests::Requests;
+use crate::server::{Answerer, Expect, Server};
 use crate::session::Session;
+use crate::verdict::Verdict;
 use crate::{pacing, server_statements};
 
 /// PostgreSQL's error for a statement whose columns have changed.

@@ -12,7 +12,7 @@ use session_state::unnamed::Unnamed;
 use units::{ConnId, PoolId, Time};
 
 use crate::caches::Caches;
-use crate::session::{Admission, ClientStatements, Incoming, Newcomer, OwnParameters, Rest, Session, State};
+use crate::session::{Admission, ClientStatements, Incoming, Newcomer, OwnParameters, Rest, Session, SessionState};
 
 /// A session as another process gets it; `None`: it cannot move, or not now. What is under way on its server is not asked. `cancel_pid`: the
 /// process id that its client was sent.
@@ -23,14 +23,14 @@ pub fn moved(session: &Session, cancel_pid: i32, tracked: &Tracked) -> Option<Mo
         return None;
     }
     let (waiting, console) = match session.state() {
-        State::Waiting { since, notified, .. } => (Some((since, notified)), None),
-        State::Console { rights, asked: false } => (None, Some(rights)),
-        State::Idle { .. } | State::Linked { .. } => (None, None),
-        State::Welcoming { .. }
-        | State::Opening { .. }
-        | State::Replicating { .. }
-        | State::Console { .. }
-        | State::Leaving { .. } => return None,
+        SessionState::Waiting { since, notified, .. } => (Some((since, notified)), None),
+        SessionState::Console { rights, asked: false } => (None, Some(rights)),
+        SessionState::Idle { .. } | SessionState::Linked { .. } => (None, None),
+        SessionState::Welcoming { .. }
+        | SessionState::Opening { .. }
+        | SessionState::Replicating { .. }
+        | SessionState::Console { .. }
+        | SessionState::Leaving { .. } => return None,
     };
     let tracker = match &session.tracker {
         Some(tracker) => Some(MovedTracker::of(tracker)?),

@@ -18,7 +18,6 @@
 
 use std::sync::Arc;
 
-use connections::server::{Answerer, Chore, Owner, Server, State};
 use session_state::own_changes::OwnChanges;
 use session_state::parameter_set::ParameterSet;
 use session_state::parameters::Tracked;
@@ -27,6 +26,7 @@ use wire::backend::{ParameterStatus, Status};
 use crate::answers::Answers;
 use crate::confirming::{report, take_over};
 use crate::pool::Pool;
+use crate::server::{Answerer, Chore, Owner, Server, ServerState};
 use crate::session::Session;
 
 /// Why a server reports a parameter.
@@ -101,8 +101,8 @@ fn cause(answers: &Answers<'_>, index: usize, value: &[u8]) -> Cause {
         Answerer::Check | Answerer::Prepare | Answerer::Prelude | Answerer::Attempt => true,
         Answerer::Replay | Answerer::Restore => !kept.owners.sent().set.contains(index),
         Answerer::Chore => match answers.server.state() {
-            State::Busy(Chore::Check | Chore::Reset) => !answers.server.traces.query_sets,
-            State::Busy(chore) => !chore.may_set(),
+            ServerState::Busy(Chore::Check | Chore::Reset) => !answers.server.traces.query_sets,
+            ServerState::Busy(chore) => !chore.may_set(),
             // LISTEN and UNLISTEN.
             _ => true,
         },

@@ -4,11 +4,11 @@
 //!
 //! //= pg18 protocol-flow#PROTOCOL-FLOW-EXT-QUERY
 
-use connections::server::Expect;
 use wire::frontend::{Describe, Target, tag};
 use wire::{HEADER_LEN, Header};
 
 use crate::requests::Requests;
+use crate::server::Expect;
 use crate::{attribution, malformed};
 
 /// Longer messages are rare.

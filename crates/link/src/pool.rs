@@ -6,10 +6,10 @@ use std::time::Duration;
 mod servers;
 mod states;
 
+use crate::charge::{Charge, Origin};
 pub use crate::pool_parts::{CatalogueNames, Exchange, Measured, Opening, Pause, PoolCounts, PoolPins, Welcome};
+use crate::server::{Group, Server, ServerState};
 use connections::databases::Database;
-use connections::server::{Group, Server, State};
-use connections::{Charge, Origin};
 use machine::{DatabaseOrders, Settings, Step};
 use queueing::board::Cell;
 use queueing::classes::ClassId;
@@ -221,7 +221,7 @@ impl Pool {
 
     /// Moves one of its servers to another state, and updates the counts. `way`: a transition in [`states`].
     ///
-    /// [`states`]: connections::server::states
+    /// [`states`]: crate::server::states
     #[inline]
     pub fn turn(
         &mut self,
@@ -264,7 +264,7 @@ impl Pool {
         session: ConnId,
         unpublished: &mut Vec<PoolId>,
     ) {
-        assert!(matches!(server.state(), State::Idle), "I1: only an idle server is handed out");
+        assert!(matches!(server.state(), ServerState::Idle), "I1: only an idle server is handed out");
         self.servers.leave(Group::Idle);
         self.servers.enter(Group::Linked);
         self.servers.leave_idle(conn);
@@ -278,7 +278,7 @@ impl Pool {
     /// Like [`Pool::turn`], for a session that releases its server.
     #[inline]
     pub fn take_back(&mut self, now: Time, conn: ConnId, server: &mut Server, unpublished: &mut Vec<PoolId>) {
-        debug_assert!(matches!(server.state(), State::Linked(_)), "it has served a session");
+        debug_assert!(matches!(server.state(), ServerState::Linked(_)), "it has served a session");
         self.servers.leave(Group::Linked);
         self.servers.enter(Group::Idle);
         self.servers.idle.push_back(conn);

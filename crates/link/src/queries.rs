@@ -1,12 +1,12 @@
 //! A client's Query and FunctionCall.
 
-use connections::server::Expect;
 use session_state::state::{Effects, Pins, Reading, Remedy, TEMP_BUFFERS};
 use session_state::tracker::Split;
 use wire::HEADER_LEN;
 use wire::frontend::Query;
 
 use crate::requests::{DISCARD_SEQUENCES, Renamed, Requests};
+use crate::server::Expect;
 use crate::{announcing, attribution, following, listening, remedies, reserving, splitting, texts, vacating};
 
 /// A Query is sent. `Yes`: it was sent in another form, or dealt with.

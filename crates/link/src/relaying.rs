@@ -7,7 +7,6 @@
 //! //= pg18 protocol-replication#PROTOCOL-REPLICATION
 //! //= pg18 protocol-flow#PROTOCOL-COPY
 
-use connections::server::Server;
 use machine::Settings;
 use machine::action::{Actions, Source};
 use units::{ConnId, Time};
@@ -17,6 +16,7 @@ use wire::{HEADER_LEN, Header};
 
 use crate::ending::{Ending, checked_header};
 use crate::findings::Broken;
+use crate::server::Server;
 use crate::session::{Rest, Session};
 
 /// A session and its own server.

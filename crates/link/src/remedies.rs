@@ -3,7 +3,6 @@
 
 use std::collections::BTreeSet;
 
-use connections::server::{Expect, Server};
 use session_state::prepared;
 use session_state::prepared::Statement;
 use session_state::state::{Effect, Effects, OnServer, Reading, Remedy};
@@ -12,6 +11,7 @@ use wire::backend::Status;
 
 use crate::caches::Caches;
 use crate::requests::{DISCARD_SEQUENCES, REFUSE_NAME, Requests};
+use crate::server::{Expect, Server};
 use crate::session::Session;
 use crate::{pacing, texts};
 

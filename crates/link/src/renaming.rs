@@ -5,7 +5,6 @@
 
 use std::sync::Arc;
 
-use connections::server::{Answerer, Expect, Server};
 use session_state::parameters::Parameters;
 use session_state::prepared::{Statement, StatementId};
 use session_state::state::State;
@@ -19,6 +18,7 @@ use crate::ending::Ending;
 use crate::matching::Match;
 use crate::pool::Pool;
 use crate::requests::{Renamed, Requests};
+use crate::server::{Answerer, Expect, Server};
 use crate::{
     attribution, following, large_statements, listening, malformed, matching, pacing, remedies, server_statements,
     synonyms, texts,

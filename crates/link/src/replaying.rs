@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use connections::server::{Answerer, Expect, RightsSince, Server};
 use machine::Step;
 use session_state::own_changes::OwnChanges;
 use session_state::parameter_set::ParameterSet;
@@ -14,6 +13,7 @@ use wire::backend::{ParameterStatus, Status};
 use wire::frontend::Query;
 
 use crate::pool::Pool;
+use crate::server::{Answerer, Expect, RightsSince, Server};
 use crate::server_names::Renaming;
 use crate::session::Session;
 

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use connections::server::{Answerer, Expect, Server};
 use machine::action::Actions;
 use session_state::catalogue::Definition;
 use session_state::parameters::is_local_change;
@@ -17,6 +16,7 @@ use crate::caches::Caches;
 use crate::fakes;
 use crate::other_workers::OtherWorkers;
 use crate::pool::Pool;
+use crate::server::{Answerer, Expect, Server};
 use crate::session::{Rest, Session};
 use crate::stream::Stream;
 

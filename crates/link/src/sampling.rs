@@ -8,8 +8,8 @@
 //!
 //! By counting, not by chance: the same statements are traced each time. While `otlp_endpoint` is empty, nothing of this is asked.
 
-use connections::server::TraceOrigin;
 use machine::Settings;
+use machine::trace::TraceOrigin;
 use sql::{TraceParent, trace_state};
 use units::Time;
 

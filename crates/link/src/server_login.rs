@@ -8,7 +8,6 @@ use auth::{Keys, Secret};
 use connections::channel::Channel;
 use connections::databases::Database;
 use connections::encryption::Facts;
-use connections::server::{Begins, Identity, Server};
 use connections::server_login::{self, Credentials, Progress};
 use machine::action::Action;
 use machine::work::Job;
@@ -25,6 +24,7 @@ use crate::caches::Caches;
 use crate::findings::Broken;
 use crate::parameter_reports::speaks_for_pool;
 use crate::pool::Pool;
+use crate::server::{Begins, Identity, Server};
 
 pub use server_login::WRONG_PASSWORD_TYPE;
 
@@ -42,7 +42,7 @@ pub struct ServerLogin<'a, 't> {
 
 /// The state of a login after reading.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub enum End<'b> {
+pub enum LoginEnd<'b> {
     /// It is not complete yet.
     Open,
     /// ReadyForQuery.
@@ -56,7 +56,7 @@ impl ServerLogin<'_, '_> {
     ///
     /// # Errors
     /// The server has broken the protocol, or the login is not possible.
-    pub fn read<'b>(&mut self, bytes: &'b [u8], at: &mut usize) -> Result<End<'b>, Broken> {
+    pub fn read<'b>(&mut self, bytes: &'b [u8], at: &mut usize) -> Result<LoginEnd<'b>, Broken> {
         let facts = self.server.identity.encryption.facts().cloned();
         let credentials = credentials(self.pool, self.settings, facts.as_ref());
         loop {
@@ -69,7 +69,7 @@ impl ServerLogin<'_, '_> {
             let mark = login.mark;
             self.server.identity.mark = mark;
             match progress? {
-                Progress::Open => return Ok(End::Open),
+                Progress::Open => return Ok(LoginEnd::Open),
                 Progress::Derive { password, salt, iterations } => {
                     let job = Job::DeriveKeys { password, salt, iterations };
                     self.step.actions.push(Action::Compute { conn: self.conn, job });
@@ -77,9 +77,9 @@ impl ServerLogin<'_, '_> {
                 Progress::Ready => {
                     let key = std::mem::take(&mut logging_in(self.server).key);
                     self.server.backend = key;
-                    return Ok(End::Ready);
+                    return Ok(LoginEnd::Ready);
                 }
-                Progress::Refused(body) => return Ok(End::Refused(body)),
+                Progress::Refused(body) => return Ok(LoginEnd::Refused(body)),
             }
         }
     }

@@ -5,7 +5,6 @@
 //!
 //! //= pg18 protocol-flow
 
-use connections::server::{Answerer, Chore, Entry, Expect, Server, State, Unexpected};
 use machine::snapshot::DeadlockVictim;
 use session_state::parameters::Tracked;
 use session_state::unnamed;
@@ -17,6 +16,7 @@ use wire::{HEADER_LEN, Header, sqlstate};
 use crate::answers::Answers;
 use crate::findings::{Astray, Broken};
 use crate::lone_answer::{can_pass, passed};
+use crate::server::{Answerer, Chore, Entry, Expect, Server, ServerState, Unexpected};
 use crate::{
     announcing, checking, confirming, copying, counting, listening, matching, naming, overdue, parameter_reports,
     splitting,
@@ -61,7 +61,7 @@ fn is_whole(answers: &Answers<'_>, header: Header) -> bool {
             header.body_len() <= limits::SERVER_MESSAGE_LEN_MAX
                 && matching::reads_description(answers.server, header.tag)
         }
-        tag::NOTIFICATION => answers.pool.rules.follows() || matches!(answers.server.state(), State::Listening),
+        tag::NOTIFICATION => answers.pool.rules.follows() || matches!(answers.server.state(), ServerState::Listening),
         // A server's log_duration may put a statement's name into a notice; a client is to see its own names.
         tag::NOTICE => header.body_len() <= limits::SERVER_MESSAGE_LEN_MAX && naming::has_names(answers),
         _ => false,
@@ -74,7 +74,7 @@ fn reads_rows(server: &Server, owner: Answerer) -> bool {
 }
 
 fn chore_reads_rows(server: &Server) -> bool {
-    matches!(server.state(), State::Busy(chore) if chore.reads_rows())
+    matches!(server.state(), ServerState::Busy(chore) if chore.reads_rows())
 }
 
 fn whole_len_max(server: &Server, header: Header) -> usize {
@@ -301,7 +301,7 @@ fn error(answers: &mut Answers<'_>, body: &[u8]) -> bool {
         }
         // The state on the server stays unknown.
         Some(Answerer::Check) => {
-            if matches!(answers.server.state(), State::Busy(Chore::Compare)) {
+            if matches!(answers.server.state(), ServerState::Busy(Chore::Compare)) {
                 answers.findings.words().chore_error = Some(words());
             }
             false

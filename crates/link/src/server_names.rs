@@ -16,7 +16,6 @@
 
 use std::sync::Arc;
 
-use connections::server::{Kept, ShownName};
 use machine::Settings;
 use machine::observe::Peer;
 use session_state::parameters::{Interned, Parameters, Tracked, clean_application_name};
@@ -24,6 +23,7 @@ use settings::{NamePart, ServerName};
 use sql::WantedTag;
 
 use crate::first_text::first_text;
+use crate::server::{Kept, ShownName};
 use crate::session::Session;
 
 /// PostgreSQL cuts longer names to this: NAMEDATALEN less one.

@@ -1,12 +1,12 @@
 //! Messages of the pooler that make it certain which answers a server still owes.
 
-use connections::server::{Answerer, Expect, Server};
 use machine::Step;
 use units::ConnId;
 use wire::frontend;
 use wire::frontend::{Close, Target};
 
 use crate::requests::PRELUDE;
+use crate::server::{Answerer, Expect, Server};
 
 /// The pooler's statement before a client's Query failed, and the server skipped the Query too. The pooler sends the
 /// Sync that ends this; its ReadyForQuery is for the client.

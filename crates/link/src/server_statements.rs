@@ -3,7 +3,6 @@
 
 use std::sync::Arc;
 
-use connections::server::{Answerer, Expect, Said, Server};
 use session_state::access::Access;
 use session_state::prepared;
 use session_state::prepared::{Statement, StatementId};
@@ -16,6 +15,7 @@ use wire::frontend::{Close, Target};
 use crate::caches::Caches;
 use crate::pool::Pool;
 use crate::requests::Requests;
+use crate::server::{Answerer, Expect, Said, Server};
 use crate::session::Session;
 use crate::texts;
 

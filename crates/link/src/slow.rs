@@ -5,7 +5,6 @@
 
 use std::sync::LazyLock;
 
-use connections::server::{Asked, AskedText, Server};
 use machine::observe::{About, Fact, Level, SlowStatement, Topic};
 use sql::WantedTag;
 use units::{Time, limits};
@@ -16,6 +15,7 @@ use crate::answers::Answers;
 use crate::first_text::first_text;
 use crate::pool::Pool;
 use crate::requests::Requests;
+use crate::server::{Asked, AskedText, Server};
 use crate::session::Session;
 use crate::slow_lines::Permit;
 use crate::tracing;

@@ -18,7 +18,6 @@
 //!
 //! //= pg18 protocol-flow#PROTOCOL-FLOW-MULTI-STATEMENT
 
-use connections::server::{Expect, Server};
 use session_state::own_settings;
 use session_state::state::Reading;
 use session_state::tracker::Split;
@@ -28,6 +27,7 @@ use wire::frontend;
 use crate::answers::Answers;
 use crate::caches::Caches;
 use crate::requests::Requests;
+use crate::server::{Expect, Server};
 use crate::session::Session;
 use crate::texts;
 

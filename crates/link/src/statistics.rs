@@ -16,13 +16,14 @@
 
 use std::collections::BTreeMap;
 
-use connections::server::Call;
 use machine::Settings;
 use machine::histogram::Bucket;
 use machine::snapshot::{CallCounts, QueryCounts};
 use session_state::state::KnownRow;
 use sql::{Key, Rules, Text, redacted};
 use units::{PoolId, PoolKey, StatementRow, limits};
+
+use crate::server::Call;
 
 /// The key of the fingerprints that users see, and name statements by in files. It never changes.
 const PUBLIC_KEY: u64 = 0x7067_7765_6972;

@@ -5,7 +5,6 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use connections::server::{Said, Server};
 use session_state::parameters::{Parameters, Tracked};
 use session_state::prepared::{Statement, StatementId};
 use session_state::state::{Effect, Effects, Pins, Reading, Remedy};
@@ -19,6 +18,7 @@ use wire::frontend::Parse;
 use crate::caches::Caches;
 use crate::pool::Pool;
 use crate::requests::Requests;
+use crate::server::{Said, Server};
 use crate::session::Session;
 
 /// Adds the effects of executed statements to each EXECUTE among the effects of a text.

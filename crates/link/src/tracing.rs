@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use connections::server::AskedText;
 use machine::Action;
 use machine::trace::TracedStatement;
 
 use crate::answers::Answers;
+use crate::server::AskedText;
 
 /// A traced statement has been answered.
 #[cold]

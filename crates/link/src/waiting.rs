@@ -7,14 +7,14 @@ use wire::Header;
 use wire::frontend::tag;
 
 use crate::first_text::first_text;
-use crate::session::{Rest, Session, State};
+use crate::session::{Rest, Session, SessionState};
 
 impl Session {
     /// How long it has waited for the server that it gets now, in microseconds.
     #[inline]
     pub fn waited_us(&self, now: Time) -> u64 {
         // It got one at once.
-        let State::Waiting { since, deadline_ms, .. } = self.state() else { return 0 };
+        let SessionState::Waiting { since, deadline_ms, .. } = self.state() else { return 0 };
         let is_late = deadline_ms > 0 && now.micros_since(since) >= 1_000 * u64::from(deadline_ms);
         debug_assert!(!is_late, "I8: nobody is served past its deadline");
         // The wait for limits before that does not count.

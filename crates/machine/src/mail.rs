@@ -6,7 +6,6 @@
 use std::sync::Arc;
 
 use connections::databases::{Address, Database};
-use connections::server::Lent;
 use queueing::classes::{ClassId, ClassSet};
 use queueing::limiting::{Allowance, CallBack, Limit};
 use queueing::refusals::News;
@@ -19,6 +18,7 @@ use units::{ConnId, DoorId, Life, PoolId, PoolKey, Serial, Time, WorkerId};
 
 use crate::Settings;
 use crate::arrival::Arrival;
+pub use crate::lent::{Lent, LentServer};
 use crate::observe::Peer;
 use crate::proved::Proved;
 pub use crate::refusal::Refusal;

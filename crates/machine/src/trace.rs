@@ -10,12 +10,20 @@
 use std::sync::Arc;
 
 use connections::databases::Address;
-use connections::server::TraceOrigin;
 use queueing::classes::ClassId;
-use sql::Rules;
+use sql::{Rules, TraceParent};
 use units::{ConnId, PoolKey, Time};
 
 use crate::observe::About;
+
+/// Which trace a statement belongs to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TraceOrigin {
+    /// The client's span, and its `tracestate`; `None`: the client has none, and the trace begins here.
+    pub parent: Option<(TraceParent, Box<str>)>,
+    /// When the transaction began, where the trace begins here: its statements have one trace.
+    pub begun_at: Time,
+}
 
 /// A statement that has been answered, and is to be traced.
 #[derive(Clone, Debug)]

@@ -15,7 +15,6 @@
 
 use std::sync::Arc;
 
-use connections::server::MovedServer;
 use queueing::limiting::Limit;
 use serde::{Deserialize, Serialize};
 use session_state::parameters::Reported;
@@ -25,6 +24,7 @@ use units::{ConnId, DoorId, Life, PoolId, PoolKey, Serial, Time, WorkerId};
 
 use crate::arrival::ConsoleRights;
 use crate::cancel_secret::CancelSecret;
+use crate::moved_server::MovedServer;
 use crate::observe::Peer;
 use crate::orders::Orders;
 use crate::proved::Proved;

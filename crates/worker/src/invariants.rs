@@ -6,9 +6,9 @@
 
 use std::collections::BTreeMap;
 
-use connections::server::{Group, Server, State as ServerState};
 use link::pool::Pool;
-use link::session::{Session, State, WaitFor};
+use link::server::{Group, Server, ServerState};
+use link::session::{Session, SessionState, WaitFor};
 use machine::Violation;
 use units::{ConnId, PoolId, Time, limits};
 
@@ -60,13 +60,13 @@ fn counts_agree(parts: &Parts<'_>) -> Result<(), Violation> {
         let (mut waiting, mut present, mut to_pin, mut pinned, mut own_waiting) = (0, 0, 0, 0, 0);
         for (_, session) in of_pool {
             match session.state() {
-                State::Waiting { wait_for: WaitFor::Server | WaitFor::Login, .. } => waiting += 1,
-                State::Waiting { wait_for: WaitFor::Pin, .. } => to_pin += 1,
+                SessionState::Waiting { wait_for: WaitFor::Server | WaitFor::Login, .. } => waiting += 1,
+                SessionState::Waiting { wait_for: WaitFor::Pin, .. } => to_pin += 1,
                 _ => {}
             }
-            own_waiting += u32::from(matches!(session.state(), State::Waiting { wait_for: WaitFor::Own, .. }));
+            own_waiting += u32::from(matches!(session.state(), SessionState::Waiting { wait_for: WaitFor::Own, .. }));
             pinned += u32::from(session.tracker.as_ref().is_some_and(|tracker| tracker.has_pin_permit));
-            present += u32::from(!matches!(session.state(), State::Leaving { .. }));
+            present += u32::from(!matches!(session.state(), SessionState::Leaving { .. }));
         }
         ensure(12, pool.queue.len() == waiting, || {
             format!("{:?}: {} queued, {waiting} waiting", pool.key, pool.queue.len())
@@ -120,7 +120,7 @@ fn links_agree(parts: &Parts<'_>) -> Result<(), Violation> {
         ensure(1, back == Some(*id), || format!("{id:?} is linked to {session:?}, which is linked to {back:?}"))?;
     }
     for (id, session) in &parts.sessions {
-        let State::Opening { server, .. } = session.state() else { continue };
+        let SessionState::Opening { server, .. } = session.state() else { continue };
         let opened = parts.servers.iter().find(|(other, _)| *other == server).map(|(_, server)| server);
         let opened_for = opened.and_then(|server| server.identity.opened_for_session);
         ensure(1, opened_for == Some(*id), || format!("{id:?} waits for {server:?}, opened for {opened_for:?}"))?;
@@ -141,7 +141,7 @@ fn pools_are_there(tables: &Tables, parts: &Parts<'_>) -> Result<(), Violation> 
     }
     for (id, session) in &parts.sessions {
         // A client of a removed database that is being disconnected needs none, and the console has none.
-        let needs_pool = !matches!(session.state(), State::Leaving { .. } | State::Console { .. });
+        let needs_pool = !matches!(session.state(), SessionState::Leaving { .. } | SessionState::Console { .. });
         ensure(12, !needs_pool || is_there(session.pool), || format!("{id:?} is of a pool that is forgotten"))?;
     }
     Ok(())
@@ -178,7 +178,7 @@ fn no_session_waits_beside_an_idle_server(parts: &Parts<'_>) -> Result<(), Viola
 fn consoles_are_bounded(tables: &Tables) -> Result<(), Violation> {
     for (conn, console) in tables.consoles.iter() {
         let is_there =
-            tables.sessions.get(conn).is_some_and(|session| matches!(session.state(), State::Console { .. }));
+            tables.sessions.get(conn).is_some_and(|session| matches!(session.state(), SessionState::Console { .. }));
         ensure(10, is_there, || format!("{conn:?} has left, and is kept as a client of the console"))?;
         let weight = console.weight();
         ensure(10, weight <= limits::CONSOLE_KEPT_MAX, || format!("{conn:?} keeps {weight} bytes at the console"))?;
@@ -195,7 +195,7 @@ fn memory_is_bounded(parts: &Parts<'_>) -> Result<(), Violation> {
         })?;
         let backlog = session.flow.backlog().len();
         // An answer of the console may have any length; a session has one at most.
-        let bounded = backlog <= limits::BACKLOG_LEN_MAX || matches!(session.state(), State::Console { .. });
+        let bounded = backlog <= limits::BACKLOG_LEN_MAX || matches!(session.state(), SessionState::Console { .. });
         ensure(10, bounded, || format!("{id:?} has a backlog of {backlog} bytes"))?;
     }
     for (id, server) in &parts.servers {

@@ -1,7 +1,6 @@
 //! The handling of bytes from clients and servers: which part reads them, and what follows. This is the path of a
 //! query, so functions that use several parts of a worker at once are here or in the crate's root.
 
-use connections::server::{Overdue, State as ServerState};
 use link::answers::Answers;
 use link::findings::{Broken, Findings};
 use link::lone_answer::{LoneAnswer, passed};
@@ -10,9 +9,10 @@ use link::pool::Pool;
 use link::replaying;
 use link::requests::Requests;
 use link::screening::Screen;
-use link::server_login::{End, ServerLogin};
+use link::server::{Overdue, ServerState};
+use link::server_login::{LoginEnd, ServerLogin};
 use link::server_questions::{end_skipping, question_syncs};
-use link::session::{Admission, Session, State, WaitFor};
+use link::session::{Admission, Session, SessionState, WaitFor};
 use link::stream::Stream;
 use link::unlinked::begins_with_work;
 use link::{client_messages, server_messages};
@@ -148,9 +148,9 @@ impl Worker {
         let mut login =
             ServerLogin { step, conn, server, pool, settings: &self.tables.settings, random: &mut self.tables.random };
         match login.read(&inbox, &mut at) {
-            Ok(End::Open) => {}
-            Ok(End::Ready) => server_logins::logged_in(&mut self.tables, step, conn),
-            Ok(End::Refused(error)) => lost_servers::login_refused(&mut self.tables, step, conn, error),
+            Ok(LoginEnd::Open) => {}
+            Ok(LoginEnd::Ready) => server_logins::logged_in(&mut self.tables, step, conn),
+            Ok(LoginEnd::Refused(error)) => lost_servers::login_refused(&mut self.tables, step, conn, error),
             Err(Broken(why)) => return lost_servers::login_failed(&mut self.tables, step, conn, &why),
         }
         self.keep_login_rest(step, conn, &inbox[at..]);
@@ -191,7 +191,8 @@ impl Worker {
     #[cold]
     fn client_said_within(&mut self, step: &mut Step<'_>, conn: ConnId, bytes: &[u8], screen: Screen) {
         // It may have been closed in this round. The console has bounds of its own.
-        let found = self.tables.sessions.get(conn).filter(|session| !matches!(session.state(), State::Console { .. }));
+        let found =
+            self.tables.sessions.get(conn).filter(|session| !matches!(session.state(), SessionState::Console { .. }));
         let incoming = found.map(|session| &session.incoming);
         let Some(stopped) = incoming.and_then(|said| screen.stops(said.skip, &said.inbox, bytes, true)) else {
             return self.client_said(step, conn, bytes);
@@ -210,7 +211,7 @@ impl Worker {
             pool.counts.totals.received += bytes.len() as u64;
         }
         match session.state() {
-            State::Linked { server } => {
+            SessionState::Linked { server } => {
                 if self.tables.servers[server].holds_messages() {
                     // It may wait only for the rest of a message.
                     let stirs = session.incoming.skipping || !self.limiters.is_none();
@@ -222,26 +223,26 @@ impl Worker {
                     self.requests(step, conn, bytes, Source::Chunk, 0);
                 }
             }
-            State::Idle { .. } if session.incoming.inbox.is_empty() && !session.waits_for_listener() => {
+            SessionState::Idle { .. } if session.incoming.inbox.is_empty() && !session.waits_for_listener() => {
                 self.begin_first(step, conn, bytes);
             }
-            State::Idle { .. } => {
+            SessionState::Idle { .. } => {
                 backpressure::stash(&mut self.tables, step, conn, bytes);
                 if !self.tables.view().waits_for_listener(conn) {
                     self.begin_from_inbox(step, conn);
                 }
             }
-            State::Console { .. } => {
+            SessionState::Console { .. } => {
                 backpressure::stash(&mut self.tables, step, conn, bytes);
                 console::console_received(&mut self.tables, step, conn);
                 // Commands that the worker answers itself have made room at once.
                 backpressure::balance_if_paused(&mut self.tables, step, conn);
             }
-            State::Waiting { .. } | State::Welcoming { .. } | State::Opening { .. } => {
+            SessionState::Waiting { .. } | SessionState::Welcoming { .. } | SessionState::Opening { .. } => {
                 backpressure::stash(&mut self.tables, step, conn, bytes)
             }
-            State::Replicating { .. } => replicating::client_said(&mut self.tables, step, conn, bytes),
-            State::Leaving { .. } => {}
+            SessionState::Replicating { .. } => replicating::client_said(&mut self.tables, step, conn, bytes),
+            SessionState::Leaving { .. } => {}
         }
     }
 
@@ -290,7 +291,7 @@ impl Worker {
         // It may have ended or lost its server since it was put on the agenda.
         let linked = self.tables.sessions.get_mut(conn).filter(|session| session.server().is_some());
         let Some(session) = linked else { return };
-        if let State::Replicating { .. } = session.state() {
+        if let SessionState::Replicating { .. } = session.state() {
             return replicating::client_said(&mut self.tables, step, conn, &[]);
         }
         let inbox = std::mem::take(&mut session.incoming.inbox);
@@ -561,10 +562,9 @@ impl Worker {
         if let Some(server) = self.tables.sessions.get(conn).and_then(Session::server) {
             return linked::go_on_linked(&mut self.tables, conn, server);
         }
-        let idle =
-            self.tables.sessions.get(conn).is_some_and(|session| {
-                matches!(session.state(), State::Idle { .. }) && !session.incoming.inbox.is_empty()
-            });
+        let idle = self.tables.sessions.get(conn).is_some_and(|session| {
+            matches!(session.state(), SessionState::Idle { .. }) && !session.incoming.inbox.is_empty()
+        });
         if idle && !self.tables.view().waits_for_listener(conn) {
             self.begin_from_inbox(step, conn);
         }

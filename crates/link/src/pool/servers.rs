@@ -2,14 +2,15 @@
 //! a link lasts.
 //!
 //! Servers have to be closed where the pool has become smaller, or where another pool is entitled to them under a cap that
-//! both share. What a server is doing is in `connections::server`.
+//! both share. What a server is doing is in `crate::server`.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use connections::server::Group;
 use queueing::queue::{ClassQueue, Waiter};
 use units::{ConnId, Time, limits};
+
+use crate::server::Group;
 
 /// Why a server of a pool that has become smaller is closed.
 pub const SURPLUS: &str = "too many servers in the pool";

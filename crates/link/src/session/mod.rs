@@ -18,12 +18,12 @@ use units::deadline::Armed;
 use units::{ConnId, PoolId, StatementRow, Time};
 
 pub use parts::{Admission, Claim, ClientStatements, Incoming, OwnParameters, Rest};
-pub use states::{State, WaitFor};
+pub use states::{SessionState, WaitFor};
 
 /// One client after login.
 #[derive(Debug)]
 pub struct Session {
-    state: State,
+    state: SessionState,
     pub pool: PoolId,
     pub identity: Arc<Identity>,
     pub parameters: Arc<Parameters>,
@@ -66,9 +66,9 @@ impl Session {
     #[must_use]
     pub fn new(now: Time, newcomer: Newcomer) -> Session {
         let Newcomer { pool, identity, parameters, tracker, console, reports_limits, deadline_ms } = newcomer;
-        let welcoming = State::Welcoming { since: now };
+        let welcoming = SessionState::Welcoming { since: now };
         Session {
-            state: console.map_or(welcoming, |rights| State::Console { rights, asked: false }),
+            state: console.map_or(welcoming, |rights| SessionState::Console { rights, asked: false }),
             pool,
             identity,
             parameters,
@@ -119,13 +119,13 @@ impl Session {
 
     pub fn server(&self) -> Option<ConnId> {
         match self.state {
-            State::Linked { server } | State::Replicating { server } => Some(server),
+            SessionState::Linked { server } | SessionState::Replicating { server } => Some(server),
             _ => None,
         }
     }
 
     pub fn is_leaving(&self) -> bool {
-        matches!(self.state, State::Leaving { .. })
+        matches!(self.state, SessionState::Leaving { .. })
     }
 
     /// Its messages wait until its pool's listener is ready.

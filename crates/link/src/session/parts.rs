@@ -3,7 +3,6 @@
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
-use connections::{Origin, Permits};
 use queueing::classes::{ClassId, Standing};
 use session_state::own_changes::OwnChanges;
 use session_state::parameter_set::ParameterSet;
@@ -11,6 +10,9 @@ use session_state::parameters::Parameters;
 use session_state::prepared::StatementNames;
 use session_state::unnamed::Unnamed;
 use units::Time;
+
+use crate::charge::Origin;
+use crate::permits::Permits;
 
 /// Bytes that it has sent and that are not dealt with yet.
 #[derive(Debug)]

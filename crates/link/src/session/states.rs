@@ -10,7 +10,7 @@ use super::Session;
 
 /// The state of a session, with the fields that are valid in it.
 #[derive(Copy, Clone, Debug)]
-pub enum State {
+pub enum SessionState {
     /// Logged in, but the pool's parameters are not known yet, because no server has logged in so far.
     Welcoming { since: Time },
     /// Between transactions, with at most part of a message at hand.
@@ -44,7 +44,7 @@ pub enum WaitFor {
     Own,
 }
 
-units::transitions! {State, drawn under "Sessions":
+units::transitions! {SessionState, drawn under "Sessions":
     Welcoming { let_in => Idle, wait => Waiting, link => Linked, leave => Leaving }
     Idle { wait => Waiting, link => Linked, leave => Leaving }
     Waiting { stop_waiting => Idle, link => Linked, open => Opening, leave => Leaving }
@@ -57,78 +57,78 @@ units::transitions! {State, drawn under "Sessions":
 
 impl Session {
     #[inline]
-    pub fn state(&self) -> State {
+    pub fn state(&self) -> SessionState {
         self.state
     }
 
     /// The parameters of its pool's servers are known: its login is complete.
     pub fn let_in(&mut self, now: Time) {
-        self.state.go("let_in", State::Idle { since: now });
+        self.state.go("let_in", SessionState::Idle { since: now });
     }
 
     /// It begins to wait. `notified`: it gets no notice that it waits.
     pub fn wait(&mut self, since: Time, wait_for: WaitFor, ticket: u64, notified: bool) {
-        self.state.go("wait", State::Waiting { since, ticket, notified, wait_for, deadline_ms: 0 });
+        self.state.go("wait", SessionState::Waiting { since, ticket, notified, wait_for, deadline_ms: 0 });
     }
 
     /// It has left its queue: it may go on without a server, or its request was refused or cancelled.
     pub fn stop_waiting(&mut self, now: Time) {
-        self.state.go("stop_waiting", State::Idle { since: now });
+        self.state.go("stop_waiting", SessionState::Idle { since: now });
     }
 
     /// It gets a server.
     #[inline]
     pub fn link(&mut self, server: ConnId) {
-        self.state.go("link", State::Linked { server });
+        self.state.go("link", SessionState::Linked { server });
     }
 
     /// Its own server is being opened.
     pub fn open(&mut self, server: ConnId, since: Time) {
-        self.state.go("open", State::Opening { server, since });
+        self.state.go("open", SessionState::Opening { server, since });
     }
 
     /// Its own server has logged in.
     pub fn replicate(&mut self, server: ConnId) {
-        self.state.go("replicate", State::Replicating { server });
+        self.state.go("replicate", SessionState::Replicating { server });
     }
 
     /// It has released its server, or lost it.
     #[inline]
     pub fn unlink(&mut self, now: Time) {
-        self.state.go("unlink", State::Idle { since: now });
+        self.state.go("unlink", SessionState::Idle { since: now });
     }
 
     /// At the console: it has asked the control plane, or has its answer.
     pub fn ask(&mut self, rights: ConsoleRights, asked: bool) {
-        self.state.go("ask", State::Console { rights, asked });
+        self.state.go("ask", SessionState::Console { rights, asked });
     }
 
     /// It ends. Its last message may be written until `until`.
     pub fn leave(&mut self, until: Time) {
         // It is called twice: when its server is released, and when the last message is sent.
         if !self.is_leaving() {
-            self.state.go("leave", State::Leaving { until });
+            self.state.go("leave", SessionState::Leaving { until });
         }
-        self.state = State::Leaving { until };
+        self.state = SessionState::Leaving { until };
     }
 
     /// Gives a waiting session another ticket.
     pub fn take_ticket(&mut self, moved: u64) {
-        if let State::Waiting { ticket, .. } = &mut self.state {
+        if let SessionState::Waiting { ticket, .. } = &mut self.state {
             *ticket = moved;
         }
     }
 
     /// Gives a waiting session a deadline.
     pub fn take_deadline(&mut self, allowed_ms: u32) {
-        if let State::Waiting { deadline_ms, .. } = &mut self.state {
+        if let SessionState::Waiting { deadline_ms, .. } = &mut self.state {
             *deadline_ms = allowed_ms;
         }
     }
 
     /// A waiting session got its notice.
     pub fn note_notified(&mut self) {
-        if let State::Waiting { notified, .. } = &mut self.state {
+        if let SessionState::Waiting { notified, .. } = &mut self.state {
             *notified = true;
         }
     }

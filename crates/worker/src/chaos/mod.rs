@@ -10,10 +10,10 @@ mod oracle;
 mod poisoner;
 mod rotation;
 
-use connections::server::{Answerer, Chore, Server};
 use dice::Dice;
 use link::caches::Caches;
 use link::pool::Pool;
+use link::server::{Answerer, Chore, Server};
 use machine::Settings;
 use machine::snapshot::Rotations;
 use oracle::Oracle;

@@ -8,8 +8,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use connections::server::Server;
 use link::pool::Pool;
+use link::server::Server;
 use session_state::parameters::Tracked;
 use session_state::state::Expectation;
 use units::{ConnId, limits};

@@ -10,8 +10,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use connections::server::Server;
 use link::caches::Caches;
+use link::server::Server;
 use session_state::catalogue::Known;
 use session_state::state::{Effects, State};
 use session_state::tracker::{Places, Seen, Tracker};

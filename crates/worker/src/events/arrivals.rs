@@ -3,13 +3,14 @@
 
 use std::sync::Arc;
 
-use connections::server::{Arrived, Group, MovedServer, Server, State as ServerState};
 use link::moving;
 use link::pinned::count_pinned;
-use link::session::State;
+use link::server::{Arrived, Group, Server, ServerState};
+use link::session::SessionState;
 use machine::Step;
 use machine::action::Action;
 use machine::mail::{TakeIn, ToCoordinator};
+use machine::moved_server::MovedServer;
 use machine::upgrade::{MovedReport, MovedSession};
 use session_state::login_report::LoginReport;
 use session_state::parameters::Parameters;
@@ -69,8 +70,8 @@ pub(crate) fn take_in(tables: &mut Tables, definitions: &mut OpenDefinitions, st
     }
     timers::arm_session(tables, conn);
     match tables.sessions[conn].state() {
-        State::Linked { .. } => tables.agenda.go_on(conn),
-        State::Console { .. } => crate::sessions::console::console_received(tables, step, conn),
+        SessionState::Linked { .. } => tables.agenda.go_on(conn),
+        SessionState::Console { .. } => crate::sessions::console::console_received(tables, step, conn),
         _ if !tables.sessions[conn].incoming.inbox.is_empty() => tables.agenda.reconsider(conn),
         _ => {}
     }

@@ -1,6 +1,6 @@
 //! What follows when a server answers a query of the pooler itself.
 
-use connections::server::Chore;
+use link::server::Chore;
 use machine::Step;
 use machine::observe::{Level, Topic};
 use units::ConnId;

@@ -6,12 +6,13 @@
 
 use std::sync::Arc;
 
-use connections::server::{Group, MovedServer, Server, State as ServerState};
 use link::moving;
-use link::session::{State, WaitFor};
+use link::server::{Group, Server, ServerState};
+use link::session::{SessionState, WaitFor};
 use machine::Step;
 use machine::action::Action;
 use machine::mail::ToCoordinator;
+use machine::moved_server::MovedServer;
 use machine::upgrade::{Luggage, MovedReport, MovedSession, ToOther, Turn};
 use settings::PoolMode;
 use units::{ConnId, PoolId, PoolKey};
@@ -48,16 +49,16 @@ pub(crate) fn look_who_leaves(tables: &mut Tables, limiters: &mut Limiters, halv
 /// Hands a session over if it can move now.
 fn hand_over(tables: &mut Tables, limiters: &mut Limiters, halves: &mut Halves, step: &mut Step<'_>, conn: ConnId) {
     match tables.sessions[conn].state() {
-        State::Idle { .. }
-        | State::Waiting { wait_for: WaitFor::Server | WaitFor::Limit, .. }
-        | State::Console { asked: false, .. } => hand_over_session(tables, limiters, halves, step, conn),
-        State::Linked { server } => hand_over_pair(tables, limiters, halves, step, (conn, server)),
-        State::Waiting { .. }
-        | State::Welcoming { .. }
-        | State::Opening { .. }
-        | State::Replicating { .. }
-        | State::Console { .. }
-        | State::Leaving { .. } => {}
+        SessionState::Idle { .. }
+        | SessionState::Waiting { wait_for: WaitFor::Server | WaitFor::Limit, .. }
+        | SessionState::Console { asked: false, .. } => hand_over_session(tables, limiters, halves, step, conn),
+        SessionState::Linked { server } => hand_over_pair(tables, limiters, halves, step, (conn, server)),
+        SessionState::Waiting { .. }
+        | SessionState::Welcoming { .. }
+        | SessionState::Opening { .. }
+        | SessionState::Replicating { .. }
+        | SessionState::Console { .. }
+        | SessionState::Leaving { .. } => {}
     }
 }
 

@@ -1,7 +1,7 @@
 //! A deadline of a session, a server, a cancel or a pool has come.
 
-use connections::server::{Chore, State as ServerState};
-use link::session::{State, WaitFor};
+use link::server::{Chore, ServerState};
+use link::session::{SessionState, WaitFor};
 use machine::Step;
 use units::{ConnId, PoolId, Time};
 use wire::backend::ErrorResponse;
@@ -45,7 +45,7 @@ fn refuse_overdue(tables: &mut Tables, step: &Step<'_>, conn: ConnId, overdue: O
     let (words, limit) = (overdue.words(), tables.view().pin_limit(conn));
     let session = &tables.sessions[conn];
     let wait_for = match session.state() {
-        State::Waiting { wait_for, .. } => wait_for,
+        SessionState::Waiting { wait_for, .. } => wait_for,
         _ if tables.view().limit_wait(session).is_some() => WaitFor::Limit,
         _ => WaitFor::Server,
     };
@@ -63,7 +63,7 @@ fn refuse_overdue(tables: &mut Tables, step: &Step<'_>, conn: ConnId, overdue: O
 fn notify_waiting(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<'_>, conn: ConnId) {
     const WORDS: &str = "No server connection available in postgres backend, client being queued";
     let session = &mut tables.sessions[conn];
-    let State::Waiting { ticket, wait_for, .. } = session.state() else {
+    let SessionState::Waiting { ticket, wait_for, .. } = session.state() else {
         unreachable!("only a session that waits is due to be told so");
     };
     session.note_notified();

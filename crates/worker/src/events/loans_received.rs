@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use connections::server::{Chore, Group, Identity, Lent, Server, State as ServerState};
+use link::server::{Chore, Group, Identity, Server, ServerState};
 use machine::Step;
 use machine::action::Action;
+use machine::mail::Lent;
 use machine::mail::{Exchange, ToCoordinator, ToWorker};
 use machine::sabotage::{Fault, does};
 use units::{ConnId, Time, limits};
@@ -28,19 +29,20 @@ fn lend_returned(tables: &mut Tables, step: &mut Step<'_>, lent: Lent) {
     let id = pool.id;
     timers::arm_pool(tables, step, id);
     tables.counts.lends -= 1;
-    adopt(tables, step, lent.server, lent.idle_since);
+    adopt(tables, step, Server::of_lent(lent.server), lent.idle_since);
 }
 
 pub(crate) fn lent_to_us(tables: &mut Tables, definitions: &mut OpenDefinitions, step: &mut Step<'_>, lent: Lent) {
     let (pool, from) = (lent.pool(), lent.from);
+    let mut server = Server::of_lent(lent.server);
     if new_pools::ensure_pool(tables, definitions, pool, lent.key.clone(), lent.homes).is_none() {
         // A reload has removed its database, which the lender did not know yet: the server is closed below.
-        let database = Arc::clone(&lent.server.identity.opened_for);
+        let database = Arc::clone(&server.identity.opened_for);
         tables.pools.add(pool, lent.key, lent.homes, database, &tables.settings);
         tables.pools[pool].remove();
     }
     let entry = &mut tables.pools[pool];
-    let Identity { reconnects, opened_for, .. } = &lent.server.identity;
+    let Identity { reconnects, opened_for, .. } = &server.identity;
     let is_current = *reconnects == entry.rules.orders.reconnects && !entry.database.needs_other_servers(opened_for);
     if let Some(report) = lent.report {
         reports::take_along(entry, &mut tables.caches, &report, is_current);
@@ -52,7 +54,6 @@ pub(crate) fn lent_to_us(tables: &mut Tables, definitions: &mut OpenDefinitions,
     let moved = ToCoordinator::Moved { pool, from, to: tables.id };
     step.actions.post_to_coordinator(moved);
     step.actions.post_to_worker(from, ToWorker::Received { pool, life: lent.life });
-    let mut server = lent.server;
     server.work.travelled_at = Some(step.now);
     if does(&tables.settings, Fault::RejuvenateLent) {
         server.identity.connected_at = step.now;

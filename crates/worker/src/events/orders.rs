@@ -3,8 +3,8 @@
 //! RECONNECT is carried out as a reload is that changes the database. What a free server is closed for is in `idle_servers`, what is not
 //! opened in `server_logins`.
 
-use connections::server::{Group, State as ServerState};
-use link::session::State;
+use link::server::{Group, ServerState};
+use link::session::SessionState;
 use machine::{DatabaseOrders, Step, Suspension};
 use units::{ConnId, PoolId, Serial};
 use wire::sqlstate::{ADMIN_SHUTDOWN, PROTOCOL_VIOLATION};
@@ -83,7 +83,7 @@ fn end_sessions_unsent(tables: &mut Tables) {
     for conn in tables.sessions.ids() {
         let session = &tables.sessions[conn];
         let server = session.server().and_then(|server| tables.servers.get(server));
-        if matches!(session.state(), State::Console { .. }) {
+        if matches!(session.state(), SessionState::Console { .. }) {
             continue;
         }
         if !session.flow.is_clear() {

@@ -4,8 +4,8 @@
 //! worker that has waited clearly longer, or becomes idle. A server is opened only with a token from the coordinator
 //! (I5).
 
-use connections::server::Group;
-use link::session::{State, WaitFor};
+use link::server::Group;
+use link::session::{SessionState, WaitFor};
 use machine::Step;
 use machine::mail::ToCoordinator;
 use queueing::queue::Waiter;
@@ -91,7 +91,7 @@ pub(crate) fn place(
             tables.agenda.feed(id);
         }
         tables.agenda.publish_shared(pool);
-        let State::Waiting { wait_for, deadline_ms, .. } = tables.sessions[waiter].state() else {
+        let SessionState::Waiting { wait_for, deadline_ms, .. } = tables.sessions[waiter].state() else {
             unreachable!("a pool's queue is of sessions that wait");
         };
         if deadline_ms == 0 || !deadlines::is_too_late(tables, limiters, step, waiter) {

@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use connections::databases::Database;
 use connections::encryption;
-use connections::server::Server;
 use link::pool::Pool;
 use link::screening::Screen;
+use link::server::Server;
 use link::server_login;
 use link::server_names::ServerNames;
-use link::session::State;
+use link::session::SessionState;
 use machine::sabotage::{Fault, does};
 use machine::{Proved, Settings, Step};
 use units::{ConnId, PoolId, limits};
@@ -38,7 +38,10 @@ pub(crate) fn reconfigure_session(tables: &mut Tables, conn: ConnId) {
     let removed = tables.pools.get(session.pool).is_some_and(|pool| pool.is_removed());
     let free = matches!(
         session.state(),
-        State::Idle { .. } | State::Waiting { .. } | State::Welcoming { .. } | State::Opening { .. }
+        SessionState::Idle { .. }
+            | SessionState::Waiting { .. }
+            | SessionState::Welcoming { .. }
+            | SessionState::Opening { .. }
     );
     if removed && free && !does(&tables.settings, Fault::RemoveSilently) {
         tables.agenda.refuse(conn, wire::sqlstate::ADMIN_SHUTDOWN, DATABASE_REMOVED);

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use connections::databases::{Address, Host};
 use connections::encryption::{Encryption, Next};
-use connections::server::{Chore, Group, Identity, Server, State as ServerState};
 use link::findings::Broken;
+use link::server::{Chore, Group, Identity, Server, ServerState};
 use link::server_login;
 use machine::action::Action;
 use machine::mail::{Grant, ToCoordinator};

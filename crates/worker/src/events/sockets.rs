@@ -1,6 +1,6 @@
 //! A socket did not take everything, took the rest, or was closed by the other side.
 
-use link::session::State as SessionState;
+use link::session::SessionState;
 use machine::Step;
 use machine::event::Hangup;
 use session_state::state::Subscriptions;

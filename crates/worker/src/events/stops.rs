@@ -1,6 +1,6 @@
 //! Shutdown: which sessions are closed at once, and when the shutdown is complete.
 
-use link::session::State;
+use link::session::SessionState;
 use machine::Step;
 use machine::action::Action;
 use machine::mail::Stop;
@@ -17,7 +17,10 @@ pub(crate) fn stop(tables: &mut Tables, stop: Stop) {
     }
     for conn in tables.sessions.ids() {
         let queued = tables.sessions.get(conn).is_some_and(|session| {
-            matches!(session.state(), State::Waiting { .. } | State::Welcoming { .. } | State::Opening { .. })
+            matches!(
+                session.state(),
+                SessionState::Waiting { .. } | SessionState::Welcoming { .. } | SessionState::Opening { .. }
+            )
         });
         if queued {
             tables.agenda.refuse(conn, wire::sqlstate::ADMIN_SHUTDOWN, "server shutting down");
@@ -30,17 +33,17 @@ pub(crate) fn end_between_transactions(tables: &mut Tables, conn: ConnId) {
     // It may have moved to another process just now.
     let Some(session) = tables.sessions.get(conn) else { return };
     let is_between = match session.state() {
-        State::Linked { server } => {
+        SessionState::Linked { server } => {
             // One that was closed in this step has its session's end on the agenda.
             let server = tables.servers.get(server);
             server.is_none_or(|server| server.is_between_transactions() && !server.hold.is_on())
         }
         // A stream is no transaction: who replicates goes on from where it was when it comes back. A copy of the cluster is.
-        State::Replicating { server } => {
+        SessionState::Replicating { server } => {
             let server = tables.servers.get(server);
             server.is_none_or(|server| server.incoming.streams || server.is_between_transactions())
         }
-        State::Leaving { .. } => false,
+        SessionState::Leaving { .. } => false,
         _ => true,
     };
     if is_between {
@@ -57,7 +60,7 @@ pub(crate) fn finish_if_done(tables: &mut Tables, step: &mut Step<'_>) {
         Stop::WaitForTransactions => tables.sessions.is_empty(),
         Stop::WaitForServers => tables.servers.iter().all(|(_, server)| server.session().is_none()),
         Stop::WaitForClients => {
-            tables.sessions.iter().all(|(_, session)| matches!(session.state(), State::Console { .. }))
+            tables.sessions.iter().all(|(_, session)| matches!(session.state(), SessionState::Console { .. }))
         }
     };
     if done {

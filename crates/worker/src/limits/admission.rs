@@ -13,11 +13,11 @@
 use std::sync::Arc;
 
 use ::settings::Over;
-use connections::Permits;
-use connections::server::LimitWait;
 use link::first_text::first_text;
+use link::permits::Permits;
 use link::pinned::take_pin_permit;
-use link::session::{Admission, State, WaitFor};
+use link::server::LimitWait;
+use link::session::{Admission, SessionState, WaitFor};
 use machine::Step;
 use queueing::classes::{ClassId, LimitKind};
 use queueing::commented::Commented;
@@ -204,7 +204,7 @@ fn wait_at(
     let ticket = limiters.enter_queue(LimitWaiter { conn, before, linked, since, entered: step.now, kind });
     session.claim.admission = Admission::Waits { ticket };
     match session.state() {
-        State::Linked { server } => {
+        SessionState::Linked { server } => {
             let hold = &mut tables.servers[server].hold;
             hold.begin();
             hold.limit_wait = LimitWait { since, deadline_ms };

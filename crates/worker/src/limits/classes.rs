@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use connections::server::State as ServerState;
-use connections::{Charge, Origin};
+use link::charge::{Charge, Origin};
 use link::first_text::first_text;
-use link::session::{State, WaitFor};
+use link::server::ServerState;
+use link::session::{SessionState, WaitFor};
 use machine::Settings;
 use queueing::board::Board;
 use queueing::classes::ClassId;
@@ -105,7 +105,7 @@ pub(crate) fn reclassify(tables: &mut Tables, before: &Settings) {
         for waiter in waiters {
             let session = &mut tables.sessions[waiter.session];
             let moved = pool.queue.push(session.claim.class, waiter.session, waiter.since, waiter.since);
-            if let State::Waiting { wait_for: WaitFor::Server | WaitFor::Login, .. } = session.state() {
+            if let SessionState::Waiting { wait_for: WaitFor::Server | WaitFor::Login, .. } = session.state() {
                 session.take_ticket(moved);
             }
         }

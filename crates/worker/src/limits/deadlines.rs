@@ -11,7 +11,7 @@
 
 use std::time::Duration;
 
-use link::session::{State, WaitFor};
+use link::session::{SessionState, WaitFor};
 use machine::Step;
 use queueing::commented::Commented;
 use queueing::refusals::Reason;
@@ -52,7 +52,7 @@ pub(crate) fn apply_deadline(
 fn apply_deadline_of(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<'_>, conn: ConnId, allowed: u32) {
     let session = &mut tables.sessions[conn];
     // It waits for a limit and is linked: the deadline stands in its server's `hold`.
-    let State::Waiting { wait_for, ticket, since, .. } = session.state() else { return };
+    let SessionState::Waiting { wait_for, ticket, since, .. } = session.state() else { return };
     session.take_deadline(allowed);
     // It may have waited already for a limit.
     let waited = step.now.since(since);
@@ -94,7 +94,9 @@ pub(crate) fn deadline_passed(tables: &mut Tables, limiters: &mut Limiters, step
 /// A session has waited for as long as `query_timeout` allows.
 pub(crate) fn waited_too_long(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<'_>, conn: ConnId) {
     let session = &tables.sessions[conn];
-    let State::Waiting { since, .. } = session.state() else { unreachable!("only a session that waits is due so") };
+    let SessionState::Waiting { since, .. } = session.state() else {
+        unreachable!("only a session that waits is due so")
+    };
     let timeout = tables.pools[session.pool].rules.query_timeout.expect("it is due by its query_timeout");
     let waited = step.now.since(since).as_millis();
     let detail = format!("waited_ms={waited} query_timeout_ms={}", timeout.as_millis());

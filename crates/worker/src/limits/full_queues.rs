@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use link::session::{State, WaitFor};
+use link::session::{SessionState, WaitFor};
 use machine::Step;
 use queueing::classes::Overflow;
 use queueing::refusals::Reason;
@@ -34,7 +34,7 @@ pub(crate) fn bound_queue(tables: &mut Tables, limiters: &mut Limiters, step: &m
 fn bound_queue_of(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<'_>, conn: ConnId) {
     let session = &tables.sessions[conn];
     // It may have been refused already, because of its deadline.
-    if !matches!(session.state(), State::Waiting { wait_for: WaitFor::Server, .. }) {
+    if !matches!(session.state(), SessionState::Waiting { wait_for: WaitFor::Server, .. }) {
         return;
     }
     let class = tables.settings.classes.class(session.claim.class);
@@ -88,7 +88,7 @@ mod tests {
             conn
         };
         let sessions: Vec<ConnId> = (0..count).map(begin).collect();
-        let waits = |conn: &ConnId| matches!(scene.tables.sessions[*conn].state(), State::Waiting { .. });
+        let waits = |conn: &ConnId| matches!(scene.tables.sessions[*conn].state(), SessionState::Waiting { .. });
         sessions.iter().rev().map(waits).collect()
     }
 

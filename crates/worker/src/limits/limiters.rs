@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use connections::Permits;
+use link::permits::Permits;
 use link::statistics::public_key;
 use machine::Settings;
 use machine::snapshot::{LimitCounts, StatementCounts};

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use connections::Permits;
-use connections::server::Server;
+use link::permits::Permits;
+use link::server::Server;
 use link::session::{Admission, Session};
 use machine::Step;
 use machine::mail::ToCoordinator;

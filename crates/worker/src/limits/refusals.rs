@@ -12,7 +12,7 @@
 
 use std::sync::Arc;
 
-use link::session::{Rest, State, WaitFor};
+use link::session::{Rest, SessionState, WaitFor};
 use machine::Step;
 use machine::mail::ToCoordinator;
 use queueing::limiting::limiter::LimitError;
@@ -112,7 +112,7 @@ pub(crate) fn refuse_request(
     // Its transaction does not begin.
     permits::leave_limits(tables, limiters, step, conn);
     let session = &mut tables.sessions[conn];
-    let is_in = !matches!(session.state(), State::Waiting { wait_for: WaitFor::Login, .. });
+    let is_in = !matches!(session.state(), SessionState::Waiting { wait_for: WaitFor::Login, .. });
     session.stop_waiting(step.now);
     let pool = &tables.pools[session.pool];
     if !(pool.rules.follows() && is_in) {

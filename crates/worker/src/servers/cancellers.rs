@@ -3,7 +3,7 @@
 //! A cancel travels on a connection of its own and hits whatever its backend is then doing (I4). So it is sent only
 //! while the server owes the key's owner an answer.
 
-use connections::server::Answerer;
+use link::server::Answerer;
 use machine::Step;
 use units::ConnId;
 

@@ -4,7 +4,7 @@
 //!   Draining ──► Busy(Rollback) ──► Busy(Unlisten) ──► Busy(Reset) ──► Idle        each where there is something to do
 //! ```
 
-use connections::server::{Answerer, Chore, Expect, Server, State as ServerState};
+use link::server::{Answerer, Chore, Expect, Server, ServerState};
 use machine::Step;
 use units::ConnId;
 use wire::frontend::Query;

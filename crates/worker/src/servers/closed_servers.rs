@@ -1,8 +1,8 @@
 //! How servers are closed, and their tokens given back to the coordinator.
 
-use connections::server::{Group, Server, State as ServerState};
 use link::pool::{LocalBuffers, SURPLUS};
 use link::relaying::has_said_goodbye;
+use link::server::{Group, Server, ServerState};
 use machine::Step;
 use machine::action::Action;
 use machine::mail::ToCoordinator;

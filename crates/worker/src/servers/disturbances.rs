@@ -1,7 +1,7 @@
 //! Calls the built-in tests where servers are handed out and come back: see [`crate::chaos`].
 
-use connections::server::{Chore, Expect, Server};
 use link::pool::Pool;
+use link::server::{Chore, Expect, Server};
 use machine::observe::{About, Fact, Level, Topic};
 use machine::{Settings, Step};
 use units::table::Table;

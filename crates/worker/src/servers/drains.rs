@@ -1,7 +1,7 @@
 //! A server whose client is gone: the answers it still owes are read and discarded before it is used again. If they do not come soon, it is
 //! asked to stop; and closed, if it may be committing, or if stopping one statement would leave others.
 
-use connections::server::{Chore, Server, State as ServerState};
+use link::server::{Chore, Server, ServerState};
 use link::server_questions::question_syncs;
 use machine::Step;
 use machine::sabotage::{Fault, does};
@@ -31,7 +31,7 @@ pub(crate) fn detach(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId
     server.hold.end();
     server.incoming.skip_forward = false;
     if machine::sabotage::skips_drain(&tables.settings) {
-        server.ledger = connections::server::Ledger::default();
+        server.ledger = link::server::Ledger::default();
         server.transaction.status = Status::Idle;
         free_servers::free(tables, step, server_id);
         return;
@@ -94,7 +94,7 @@ pub(crate) fn drain_progress(tables: &mut Tables, step: &mut Step<'_>, conn: Con
 
 /// Ends the COPY or the batch of a server whose client is gone, so that the server answers without further messages.
 pub(crate) fn end_batch(server_id: ConnId, server: &mut Server, step: &mut Step<'_>) {
-    use connections::server::{Answerer, Expect};
+    use link::server::{Answerer, Expect};
     let extended = server.ledger.front().is_some_and(Expect::is_extended);
     if server.ledger.copying().is_open() {
         server.ledger.sent(Answerer::Nobody, Expect::CopyEnd);

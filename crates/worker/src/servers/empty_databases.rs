@@ -1,7 +1,7 @@
 //! Closes servers of a database that a client wants to drop, or to use as a template, so that it has no other
 //! connections.
 
-use connections::server::{Group, Server, State as ServerState};
+use link::server::{Group, Server, ServerState};
 use machine::Step;
 use units::{ConnId, PoolId, limits};
 

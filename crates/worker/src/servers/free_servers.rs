@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use connections::Verdict;
-use connections::server::{Bare, Chore, Server, State as ServerState};
 use link::checking::CLEAR;
 use link::listening::UNLISTEN;
 use link::pool::LocalBuffers;
+use link::server::{Bare, Chore, Server, ServerState};
+use link::verdict::Verdict;
 use machine::Step;
 use settings::PoolMode;
 use units::ConnId;

@@ -1,7 +1,7 @@
 //! Which idle server is handed out, and which is closed or checked first.
 
-use connections::server::{Chore, Server};
 use link::pool::Pool;
+use link::server::{Chore, Server};
 use machine::{Settings, Step};
 use units::{ConnId, PoolId, Time};
 
@@ -138,10 +138,10 @@ mod tests {
         let long_ago = Time(scene.now.0 - 31_000_000);
         let stale = scene.idle_server(long_ago);
         assert_eq!(scene.run(|tables, step| take_idle(tables, step, POOL, None)), None);
-        assert!(matches!(scene.tables.servers[stale].state(), connections::server::State::Busy(Chore::Check)));
+        assert!(matches!(scene.tables.servers[stale].state(), link::server::ServerState::Busy(Chore::Check)));
         assert!(scene.asked().iter().any(|action| matches!(action, Action::Send { conn, .. } if *conn == stale)));
         let [fresh, stale] = [scene.idle_server(scene.now), scene.idle_server(long_ago)];
         assert_eq!(scene.run(|tables, step| take_idle(tables, step, POOL, None)), Some(fresh));
-        assert!(matches!(scene.tables.servers[stale].state(), connections::server::State::Idle), "no need to check it");
+        assert!(matches!(scene.tables.servers[stale].state(), link::server::ServerState::Idle), "no need to check it");
     }
 }

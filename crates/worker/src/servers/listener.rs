@@ -4,10 +4,10 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use connections::server::{Answerer, Expect, Server};
 use link::checking::CLEAR;
 use link::notifiers::Notifiers;
-use link::session::{Session, State};
+use link::server::{Answerer, Expect, Server};
+use link::session::{Session, SessionState};
 use machine::Step;
 use machine::sabotage::{Fault, does};
 use session_state::parameters::Tracked;
@@ -286,13 +286,13 @@ pub(crate) fn send_notifications(tables: &mut Tables, step: &mut Step<'_>, conn:
         return;
     }
     let between = match session.state() {
-        State::Idle { .. } | State::Waiting { .. } => true,
-        State::Linked { server } => tables.servers.get(server).is_some_and(Server::is_clean),
-        State::Welcoming { .. }
-        | State::Opening { .. }
-        | State::Replicating { .. }
-        | State::Console { .. }
-        | State::Leaving { .. } => false,
+        SessionState::Idle { .. } | SessionState::Waiting { .. } => true,
+        SessionState::Linked { server } => tables.servers.get(server).is_some_and(Server::is_clean),
+        SessionState::Welcoming { .. }
+        | SessionState::Opening { .. }
+        | SessionState::Replicating { .. }
+        | SessionState::Console { .. }
+        | SessionState::Leaving { .. } => false,
     };
     let Some(tracker) =
         session.tracker.as_mut().filter(|tracker| tracker.notifications.listener_wait() != ListenerWait::ToBeReady)

@@ -4,10 +4,10 @@
 //! that asks while no session waits here. The sender counts the server until the receiver has acknowledged it. Servers
 //! are not opened or closed here.
 
-use connections::server::{Group, Lent, Server};
+use link::server::{Group, Server};
 use machine::Step;
 use machine::action::Action;
-use machine::mail::{Exchange, Mail, ToWorker};
+use machine::mail::{Exchange, Lent, Mail, ToWorker};
 use queueing::board::Cell;
 use units::deadline::Owner;
 use units::{ConnId, Life, PoolId, Time, WorkerId, limits};
@@ -39,7 +39,7 @@ pub(crate) fn lend(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId, 
     tables.agenda.feed(pool.id);
     let (key, homes, report) = (pool.key.clone(), pool.exchange.homes, pool.welcome.report.clone());
     let life = tables.life;
-    let lent = Lent { key, homes, report, from, life, to, server, idle_since };
+    let lent = Lent { key, homes, report, from, life, to, server: Box::new(server), idle_since };
     // This worker counts the server until the receiver acknowledges it (I5).
     let mail = Mail::ToWorker(to, ToWorker::Exchange(Exchange::Lend(Box::new(lent))));
     step.actions.push(Action::Post { mail, carrying: Some(server_id) });

@@ -12,7 +12,7 @@
 //! whose side effects were not known yet is lost, since the pooler cannot tell which session it belongs to.
 
 use connections::databases::Database;
-use connections::server::{Chore, Group, Server};
+use link::server::{Chore, Group, Server};
 use machine::Step;
 use machine::observe::{Level, Topic};
 use session_state::catalogue;

@@ -3,7 +3,7 @@
 //! No client waits for this as long as another server may be opened, except the first clients of a pool, which wait at
 //! most [`units::limits::FIRST_NAMES`]. A failed poll does not stop a pool.
 
-use connections::server::Chore;
+use link::server::Chore;
 use machine::Step;
 use machine::observe::{Level, Topic};
 use session_state::catalogue;

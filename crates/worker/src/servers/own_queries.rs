@@ -11,7 +11,7 @@
 
 use std::sync::Arc;
 
-use connections::server::{Bare, Chore};
+use link::server::{Bare, Chore};
 use machine::Step;
 use session_state::catalogue::Known;
 use session_state::state::{Effect, Effects, rules_by};

@@ -9,8 +9,8 @@
 //!
 //! //= pg18 protocol-flow#PROTOCOL-FLOW-EXT-QUERY
 
-use connections::server::{Answerer, Expect, Server};
 use link::pool::Pool;
+use link::server::{Answerer, Expect, Server};
 use link::session::Session;
 use machine::Step;
 use settings::PoolMode;

@@ -8,7 +8,7 @@
 
 use std::sync::Arc;
 
-use connections::server::{Chore, Group, State};
+use link::server::{Chore, Group, ServerState};
 use machine::Step;
 use machine::mail::{Counted, ToCoordinator};
 use queueing::sizing::SizingSnapshot;
@@ -43,7 +43,7 @@ pub(crate) fn query_wait_events(tables: &mut Tables, step: &mut Step<'_>, server
     };
     waits.begin(server_id);
     let linked =
-        tables.servers.iter().filter(|(_, other)| other.pool == id && matches!(other.state(), State::Linked(_)));
+        tables.servers.iter().filter(|(_, other)| other.pool == id && matches!(other.state(), ServerState::Linked(_)));
     let question = WaitCounts::question(linked.map(|(_, other)| other.backend.pid));
     chores::start_chore(tables, step, server_id, Chore::WaitEvents, &question);
     true

@@ -4,10 +4,10 @@
 //! It has the same effect as `placement::place`, `idle_servers::take_idle` and [`links::link`], but looks up session,
 //! server and pool only once. In special cases it declines and changes nothing.
 
-use connections::server::State as ServerState;
 use link::caches::Caches;
 use link::lone_query::LoneQuery;
-use link::session::{State, WaitFor};
+use link::server::ServerState;
+use link::session::{SessionState, WaitFor};
 use machine::action::Source;
 use machine::{Settings, Step};
 use queueing::classes::ClassId;
@@ -85,7 +85,7 @@ pub(crate) fn serve_next(tables: &mut Tables, step: &mut Step<'_>, server_id: Co
         return if is_used { AtOnce::Declined } else { AtOnce::Done };
     };
     let (conn, session) = (waiter.session, &mut tables.sessions[waiter.session]);
-    let State::Waiting { wait_for: WaitFor::Server, deadline_ms: 0, .. } = session.state() else {
+    let SessionState::Waiting { wait_for: WaitFor::Server, deadline_ms: 0, .. } = session.state() else {
         return AtOnce::Declined;
     };
     let inbox = std::mem::take(&mut session.incoming.inbox);

@@ -7,8 +7,8 @@
 //! //= pg18 protocol-flow#PROTOCOL-FLOW-CANCELING-REQUESTS
 
 use connections::encryption::Next;
-use connections::server::{Overdue, Server, State as ServerState};
-use link::session::{State, WaitFor};
+use link::server::{Overdue, Server, ServerState};
+use link::session::{SessionState, WaitFor};
 use machine::action::Action;
 use machine::mail::{CancelTicket, ToDoor};
 use machine::sabotage::{Fault, does};
@@ -88,22 +88,25 @@ pub(crate) fn kill_query(
 
 fn cancel_query(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<'_>, conn: ConnId) {
     match tables.sessions[conn].state() {
-        State::Linked { server } => {
+        SessionState::Linked { server } => {
             if !permits::end_linked_wait(tables, limiters, step, conn, Outcome::Cancelled) {
                 cancellers::cancel_linked(tables, step, conn, server, BY_REQUEST);
             }
         }
-        State::Replicating { server } => cancellers::cancel_linked(tables, step, conn, server, BY_REQUEST),
+        SessionState::Replicating { server } => cancellers::cancel_linked(tables, step, conn, server, BY_REQUEST),
         // The client does not know its key yet.
-        State::Waiting { wait_for: WaitFor::Login | WaitFor::Own, .. } | State::Opening { .. } => {}
-        State::Waiting { .. } => cancel_waiting(tables, limiters, step, conn),
-        State::Idle { .. } if machine::sabotage::forwards_late_cancel(&tables.settings) => {
+        SessionState::Waiting { wait_for: WaitFor::Login | WaitFor::Own, .. } | SessionState::Opening { .. } => {}
+        SessionState::Waiting { .. } => cancel_waiting(tables, limiters, step, conn),
+        SessionState::Idle { .. } if machine::sabotage::forwards_late_cancel(&tables.settings) => {
             let linked = tables.servers.iter().find(|(_, server)| server.session().is_some());
             if let Some((stranger, _)) = linked {
                 cancellers::start_cancel(tables, step, stranger);
             }
         }
-        State::Idle { .. } | State::Welcoming { .. } | State::Console { .. } | State::Leaving { .. } => {}
+        SessionState::Idle { .. }
+        | SessionState::Welcoming { .. }
+        | SessionState::Console { .. }
+        | SessionState::Leaving { .. } => {}
     }
 }
 
@@ -251,7 +254,7 @@ mod tests {
         scene.run(|tables, step| cancel_requested(tables, &mut limiters, step, (pid, secret), None));
         let is_answered =
             scene.asked().iter().any(|action| matches!(action, Action::Send { conn: to, .. } if *to == conn));
-        let waits = matches!(scene.tables.sessions[conn].state(), State::Waiting { .. });
+        let waits = matches!(scene.tables.sessions[conn].state(), SessionState::Waiting { .. });
         assert_eq!(is_answered, !waits);
         assert_eq!(scene.tables.pools[POOL].queue.len(), u32::from(waits));
         is_answered

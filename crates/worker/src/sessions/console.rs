@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use connections::databases::CONSOLE_PARAMETERS;
 use link::ending::{Ending, checked_header};
-use link::session::State;
+use link::session::SessionState;
 use machine::arrival::ConsoleRights;
 use machine::{Manner, Step};
 use units::{ConnId, limits};
@@ -41,7 +41,7 @@ pub(crate) fn console_received(tables: &mut Tables, step: &mut Step<'_>, conn: C
         // It may have ended meanwhile.
         let Some(session) = tables.sessions.get_mut(conn) else { return };
         // It waits for an answer, or is ending.
-        let State::Console { rights, asked: false } = session.state() else { return };
+        let SessionState::Console { rights, asked: false } = session.state() else { return };
         if !session.flow.is_clear() {
             // A client that does not read an answer gets no other (I10).
             return;
@@ -116,7 +116,7 @@ fn run_command(
 pub(crate) fn console_answered(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, bytes: &[u8], close: bool) {
     // It may have ended since it asked, or be ending.
     let Some(session) = tables.sessions.get_mut(conn) else { return };
-    let State::Console { rights, asked: true } = session.state() else { return };
+    let SessionState::Console { rights, asked: true } = session.state() else { return };
     session.ask(rights, false);
     answer(tables, step, conn, bytes);
     if close {

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use connections::server::{Server, State as ServerState};
 use link::relaying::has_said_goodbye;
-use link::session::{Session, State};
+use link::server::{Server, ServerState};
+use link::session::{Session, SessionState};
 use machine::Step;
 use machine::action::Action;
 use machine::mail::ToCoordinator;
@@ -20,7 +20,7 @@ use crate::tables::halves::Halves;
 use crate::tables::{Tables, timers};
 
 pub(crate) fn client_hung_up(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
-    if tables.sessions.get(conn).is_some_and(|session| matches!(session.state(), State::Leaving { .. })) {
+    if tables.sessions.get(conn).is_some_and(|session| matches!(session.state(), SessionState::Leaving { .. })) {
         close_session(tables, step, conn, false);
         return;
     }
@@ -139,19 +139,19 @@ pub(crate) fn take_out(
     let interest: Option<Vec<Box<[u8]>>> =
         subscriptions.map(|subscriptions| subscriptions.interest().map(Box::from).collect());
     match session.state() {
-        State::Linked { server } => {
+        SessionState::Linked { server } => {
             session.leave(step.now);
             if let Some(server) = tables.servers.get_mut(server) {
                 link::checking::part(server, tracker);
             }
             drains::detach(tables, step, server, torn);
         }
-        State::Waiting { .. } => tables.leave_queue(conn),
-        State::Opening { server, .. } | State::Replicating { server } => {
+        SessionState::Waiting { .. } => tables.leave_queue(conn),
+        SessionState::Opening { server, .. } | SessionState::Replicating { server } => {
             session.leave(step.now);
             closed_servers::close_if_there(tables, step, server, "client disconnect");
         }
-        State::Welcoming { .. } => {
+        SessionState::Welcoming { .. } => {
             // It has no pool if a reload removed its database while it logged in.
             if let Some(pool) = tables.pools.get_mut(pool) {
                 pool.welcome.waiting.retain(|&(waiting, _)| waiting != conn);
@@ -159,7 +159,7 @@ pub(crate) fn take_out(
                 tables.agenda.publish_shared(pool);
             }
         }
-        State::Idle { .. } | State::Console { .. } | State::Leaving { .. } => {}
+        SessionState::Idle { .. } | SessionState::Console { .. } | SessionState::Leaving { .. } => {}
     }
     // The console has none.
     if let Some(entry) = tables.pools.get_mut(pool) {

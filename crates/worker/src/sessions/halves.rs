@@ -1,7 +1,7 @@
 //! The first messages of a session without a server: where they begin to need one, and what is kept of an incomplete
 //! message.
 
-use link::session::State;
+use link::session::SessionState;
 use link::unlinked::{Begun, Unlinked};
 use machine::Step;
 use units::{ConnId, heap, limits};
@@ -47,7 +47,7 @@ fn keep_half(tables: &mut Tables, halves: &mut Halves, step: &mut Step<'_>, conn
     backpressure::stash(tables, step, conn, bytes);
     let max = limits::HALF_BYTES_MAX / usize::from(tables.settings.workers.max(1));
     let kept = |conn: ConnId| {
-        let idle = tables.sessions.get(conn).filter(|session| matches!(session.state(), State::Idle { .. }));
+        let idle = tables.sessions.get(conn).filter(|session| matches!(session.state(), SessionState::Idle { .. }));
         idle.map_or(0, |session| heap::taken(session.incoming.inbox.capacity()))
     };
     for conn in halves.shed(max, kept) {

@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
-use connections::Verdict;
-use connections::server::{Overdue, Server, State as ServerState};
 use link::checking::{Leaves, may_leave};
 use link::following::may_lose_own;
 use link::pool::{LocalBuffers, Pool};
-use link::session::{Admission, Session, State, WaitFor};
+use link::server::{Overdue, Server, ServerState};
+use link::session::{Admission, Session, SessionState, WaitFor};
+use link::verdict::Verdict;
 use link::{rebasing, slow};
+use machine::sabotage::releases_early;
 use machine::{Settings, Step};
 use settings::{Fidelity, PoolMode};
 use units::{ConnId, PoolId, Time};
@@ -25,8 +26,10 @@ pub(crate) fn link(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, serve
     }
     let (session, server) = (&mut tables.sessions[conn], &mut tables.servers[server_id]);
     let pool = &mut tables.pools[session.pool];
-    let is_unknown =
-        matches!(session.state(), State::Welcoming { .. } | State::Waiting { wait_for: WaitFor::Login, .. });
+    let is_unknown = matches!(
+        session.state(),
+        SessionState::Welcoming { .. } | SessionState::Waiting { wait_for: WaitFor::Login, .. }
+    );
     let begins = !session.confirmed && !is_unknown;
     if let Some(news) = rebasing::rebase(session, pool, &mut tables.caches) {
         step.actions.send_new(conn, |out| out.extend_from_slice(&news));
@@ -116,7 +119,8 @@ pub(crate) fn release_if_done(tables: &mut Tables, step: &mut Step<'_>, server_i
         return server.end.close_needed.is_some() && closed_servers::close_fast(tables, step, server_id);
     }
     let lasted = step.now.micros_since(server.work.since);
-    if !server.is_clean() && !machine::sabotage::releases_early(&tables.settings, server) || session.is_torn() {
+    let is_clean = server.is_clean() || releases_early(&tables.settings) && server.owes_no_more_after_ready();
+    if !is_clean || session.is_torn() {
         return false;
     }
     let mut returns_pin_permit = false;

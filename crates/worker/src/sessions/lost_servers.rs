@@ -11,8 +11,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use connections::server::{Chore, State as ServerState};
 use link::pool::Pause;
+use link::server::{Chore, ServerState};
 use link::server_login::WRONG_PASSWORD_TYPE;
 use machine::event::Hangup;
 use machine::mail::{Failure, ToCoordinator};

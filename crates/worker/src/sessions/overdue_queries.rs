@@ -1,8 +1,8 @@
 //! A query that takes longer than `query_timeout`: its cancel, and what happens to its server if the cancel has no
 //! effect, or must not be sent since PostgreSQL may be committing.
 
-use connections::server::Overdue;
 use link::overdue::{PGBOUNCERS_WORDS, WORDS};
+use link::server::Overdue;
 use machine::Step;
 use machine::observe::{Level, Topic};
 use machine::sabotage::{Fault, does};

@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use link::findings::Broken;
 use link::relaying::Relay;
-use link::session::{State, WaitFor};
+use link::session::{SessionState, WaitFor};
 use machine::Step;
 use machine::action::Source;
 use machine::mail::ToCoordinator;
@@ -66,7 +66,7 @@ pub(crate) fn own_server_ready(tables: &mut Tables, step: &mut Step<'_>, server_
     pool.opening.pause = None;
     pool.servers.own.has_opened();
     pool.counts.totals.server_assignments += 1;
-    if let State::Opening { since, .. } = session.state() {
+    if let SessionState::Opening { since, .. } = session.state() {
         pool.counts.count_wait(step.now.micros_since(since));
     }
     session.replicate(server_id);

@@ -1,7 +1,7 @@
 //! Lists of what is still to be done in this step, and at the end of the round, so that nothing recurses.
 
-use connections::Permits;
 use link::ending::Ending;
+use link::permits::Permits;
 use link::pool::Pool;
 use units::{ConnId, PoolId};
 use wire::SqlState;

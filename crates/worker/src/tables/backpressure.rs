@@ -1,6 +1,6 @@
 //! Decides which connections are read, so that no more bytes arrive than can be kept (I10).
 
-use link::session::State as SessionState;
+use link::session::SessionState;
 use machine::Step;
 use machine::sabotage::{Fault, does};
 use units::{ConnId, limits};

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use connections::encryption::Encryption;
 use connections::flow::Flow;
-use connections::server::{Answerer, Server};
+use link::server::{Answerer, Server};
 use link::session::Session;
 use machine::action::Action;
 use machine::mail::CancelTicket;

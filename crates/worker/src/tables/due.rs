@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use connections::server::{Chore, Identity, Server, State as ServerState};
 use link::pool::Pool;
-use link::session::{Session, State, WaitFor};
+use link::server::{Chore, Identity, Server, ServerState};
+use link::session::{Session, SessionState, WaitFor};
 use machine::sabotage::{Fault, does};
 use queueing::refusals::Reason;
 use session_state::state::ListenerWait;
@@ -104,19 +104,19 @@ impl View<'_> {
                 earliest.add(since, rules?.query_wait_timeout, Due::Refuse(Overdue::QueryWait));
             }
         }
-        if let State::Welcoming { since } = session.state()
+        if let SessionState::Welcoming { since } = session.state()
             && pool.is_some_and(|pool| pool.welcome.is_known(true))
         {
             earliest.add(since, Some(limits::NEW_REPORT_WAIT), Due::Welcome);
         }
         match session.state() {
-            State::Welcoming { since }
-            | State::Opening { since, .. }
-            | State::Waiting { since, wait_for: WaitFor::Login | WaitFor::Own, .. } => {
+            SessionState::Welcoming { since }
+            | SessionState::Opening { since, .. }
+            | SessionState::Waiting { since, wait_for: WaitFor::Login | WaitFor::Own, .. } => {
                 earliest.add(since, rules?.query_wait_timeout, Due::Refuse(Overdue::QueryWait));
                 earliest.add(since, rules?.query_timeout, Due::Refuse(Overdue::Queued));
             }
-            State::Waiting { since, notified, deadline_ms, .. } => {
+            SessionState::Waiting { since, notified, deadline_ms, .. } => {
                 let over = if rules?.follows() { Due::QueryTimeout } else { Due::Refuse(Overdue::Queued) };
                 earliest.add(since, rules?.query_wait_timeout, Due::Refuse(Overdue::QueryWait));
                 earliest.add(since, rules?.query_timeout, over);
@@ -125,10 +125,10 @@ impl View<'_> {
                 let notify = self.settings.global.waiting.query_wait_notify.filter(|_| !notified);
                 earliest.add(since, notify, Due::NotifyWaiting);
             }
-            State::Idle { since } => {
+            SessionState::Idle { since } => {
                 earliest.add(since, rules?.client_idle_timeout, Due::Refuse(Overdue::ClientIdle));
             }
-            State::Linked { server } => match self.limit_wait(session) {
+            SessionState::Linked { server } => match self.limit_wait(session) {
                 Some(wait) => {
                     earliest.add(wait.since, rules?.query_wait_timeout, Due::Refuse(Overdue::QueryWait));
                     let deadline = Duration::from_millis(wait.deadline_ms.into());
@@ -136,9 +136,9 @@ impl View<'_> {
                 }
                 None => self.link_deadline(session, pool?, server, &mut earliest),
             },
-            State::Leaving { until } => earliest.add(until, Some(Duration::ZERO), Due::CloseLeaving),
+            SessionState::Leaving { until } => earliest.add(until, Some(Duration::ZERO), Due::CloseLeaving),
             // A stream may be silent for as long as PostgreSQL lets it.
-            State::Replicating { .. } | State::Console { .. } => {}
+            SessionState::Replicating { .. } | SessionState::Console { .. } => {}
         }
         earliest.0.map(|(at, due)| (at.max(self.spared_until), due))
     }

@@ -1,6 +1,6 @@
 //! What a decision means for other parts: noted here, and done before anything else in the step.
 
-use connections::Permits;
+use link::permits::Permits;
 use units::{ConnId, PoolId};
 use wire::SqlState;
 use wire::backend::ErrorResponse;

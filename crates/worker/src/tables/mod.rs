@@ -39,9 +39,9 @@ pub(crate) mod walk;
 use std::sync::Arc;
 
 use connections::flow::Flow;
-use connections::server::Server;
 use link::caches::Caches;
-use link::session::{Session, State};
+use link::server::Server;
+use link::session::{Session, SessionState};
 use machine::Settings;
 use queueing::refusals::Refusals;
 use units::deadline::Deadlines;
@@ -125,7 +125,7 @@ impl Tables {
     /// A waiting session leaves its queue.
     pub(crate) fn leave_queue(&mut self, conn: ConnId) {
         let session = &self.sessions[conn];
-        let State::Waiting { ticket, wait_for, .. } = session.state() else {
+        let SessionState::Waiting { ticket, wait_for, .. } = session.state() else {
             unreachable!("only a waiting session is in a queue");
         };
         let pool = &mut self.pools[session.pool];

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use connections::databases::{Address, Database, Host};
 use connections::encryption::Encryption;
-use connections::server::{Group, Identity as ServerIdentity, Server};
+use link::server::{Group, Identity as ServerIdentity, Server};
 use link::session::{Newcomer, Session, WaitFor};
 use machine::arrival::Identity;
 use machine::observe::Peer;

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use connections::flow::Flow;
-use connections::server::{Chore, Server, State as ServerState};
 use link::first_text::first_text;
 use link::pool::Pool;
-use link::session::{Admission, Session, State, WaitFor};
+use link::server::{Chore, Server, ServerState};
+use link::session::{Admission, Session, SessionState, WaitFor};
 use machine::ReplicationKind;
 use machine::snapshot::{
     ClientCounts, ClientSnapshot, ClientTimes, Doing, FidelitySnapshot, Kept, LinkSnapshot, Look, ObjectSizes,
@@ -36,15 +36,19 @@ impl View<'_> {
         };
         for (_, session) in self.sessions.iter() {
             count(session.pool, &mut |pool| match session.state() {
-                State::Idle { .. } | State::Linked { .. } | State::Replicating { .. } => pool.clients.active += 1,
+                SessionState::Idle { .. } | SessionState::Linked { .. } | SessionState::Replicating { .. } => {
+                    pool.clients.active += 1
+                }
                 // They wait for a server or for a limit.
-                State::Waiting { since, .. } | State::Welcoming { since } | State::Opening { since, .. } => {
+                SessionState::Waiting { since, .. }
+                | SessionState::Welcoming { since }
+                | SessionState::Opening { since, .. } => {
                     let waited = now.micros_since(since);
                     pool.clients.waiting += 1;
                     pool.maxwait_us = pool.maxwait_us.max(waited);
                     pool.waiting_us = pool.waiting_us.saturating_add(waited);
                 }
-                State::Console { .. } | State::Leaving { .. } => {}
+                SessionState::Console { .. } | SessionState::Leaving { .. } => {}
             });
         }
         for (_, server) in self.servers.iter() {
@@ -83,9 +87,13 @@ impl View<'_> {
         let mut waiting: BTreeMap<PoolId, Vec<(Time, ConnId)>> = BTreeMap::new();
         for (id, session) in self.sessions.iter() {
             match session.state() {
-                State::Idle { .. } | State::Console { .. } | State::Leaving { .. } => {}
-                State::Linked { .. } | State::Replicating { .. } => shown.push(self.client_snapshot(id, session)),
-                State::Waiting { since, .. } | State::Welcoming { since } | State::Opening { since, .. } => {
+                SessionState::Idle { .. } | SessionState::Console { .. } | SessionState::Leaving { .. } => {}
+                SessionState::Linked { .. } | SessionState::Replicating { .. } => {
+                    shown.push(self.client_snapshot(id, session))
+                }
+                SessionState::Waiting { since, .. }
+                | SessionState::Welcoming { since }
+                | SessionState::Opening { since, .. } => {
                     waiting.entry(session.pool).or_default().push((since, id));
                 }
             }
@@ -104,24 +112,24 @@ impl View<'_> {
     /// Whether a session has a request that a cancel would end. A session that has not logged in cannot ask for anything.
     fn has_request(&self, session: &Session) -> bool {
         match session.state() {
-            State::Waiting { wait_for, .. } => !matches!(wait_for, WaitFor::Login | WaitFor::Own),
+            SessionState::Waiting { wait_for, .. } => !matches!(wait_for, WaitFor::Login | WaitFor::Own),
             // It may have been closed in this step.
-            State::Linked { server } => self.servers.get(server).is_some_and(|server| {
+            SessionState::Linked { server } => self.servers.get(server).is_some_and(|server| {
                 server.ledger.owing() != (0, false)
                     || matches!(session.claim.admission, Admission::Waits { .. })
                     || server.hold.is_on() && !session.incoming.inbox.is_empty()
             }),
-            State::Replicating { server } => {
+            SessionState::Replicating { server } => {
                 self.servers.get(server).is_some_and(|server| server.is_answering_its_own())
             }
-            State::Welcoming { .. } | State::Idle { .. } | State::Opening { .. } => false,
-            State::Console { .. } | State::Leaving { .. } => false,
+            SessionState::Welcoming { .. } | SessionState::Idle { .. } | SessionState::Opening { .. } => false,
+            SessionState::Console { .. } | SessionState::Leaving { .. } => false,
         }
     }
 
     /// What a client is doing.
     fn doing(&self, session: &Session) -> Doing {
-        let waits = matches!(session.state(), State::Waiting { .. });
+        let waits = matches!(session.state(), SessionState::Waiting { .. });
         let text = if waits { first_text(session, &session.incoming.inbox) } else { None };
         let waits_with = text.map(beginning);
         // It may have been closed in this step, and the session with it.
@@ -179,13 +187,15 @@ impl View<'_> {
             user: session.identity.user.clone(),
         });
         let (state, waiting_since) = match session.state() {
-            State::Idle { .. } => ("idle", None),
-            State::Linked { .. } | State::Replicating { .. } | State::Console { .. } => ("active", None),
-            State::Waiting { since, .. } | State::Welcoming { since } | State::Opening { since, .. } => {
-                ("waiting", Some(since))
+            SessionState::Idle { .. } => ("idle", None),
+            SessionState::Linked { .. } | SessionState::Replicating { .. } | SessionState::Console { .. } => {
+                ("active", None)
             }
+            SessionState::Waiting { since, .. }
+            | SessionState::Welcoming { since }
+            | SessionState::Opening { since, .. } => ("waiting", Some(since)),
             // Not shown.
-            State::Leaving { .. } => ("idle", None),
+            SessionState::Leaving { .. } => ("idle", None),
         };
         let name = session.parameters.get(Tracked::APPLICATION_NAME).unwrap_or_default();
         let replication = session.identity.replication.as_ref().map(|asked| asked.kind);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use connections::server::Server;
+use link::server::Server;
 use machine::Settings;
 use units::Time;
 

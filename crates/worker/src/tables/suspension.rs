@@ -11,8 +11,8 @@
 //!
 //! //= pgbouncer usage.md#process-controlling-commands
 
-use connections::server::State as ServerState;
-use link::session::State;
+use link::server::ServerState;
+use link::session::SessionState;
 use machine::Step;
 use machine::arrival::ConsoleRights;
 use machine::sabotage::{Fault, does};
@@ -46,7 +46,7 @@ pub(crate) fn hold_session(tables: &mut Tables, step: &mut Step<'_>, conn: ConnI
     let is_suspended = tables.settings.orders.is_suspended();
     // It may have ended since it was asked for.
     let Some(session) = tables.sessions.get_mut(conn).filter(|_| is_suspended) else { return };
-    if !matches!(session.state(), State::Console { .. }) {
+    if !matches!(session.state(), SessionState::Console { .. }) {
         step.actions.hold(conn, &mut session.flow, true);
     }
 }
@@ -78,8 +78,8 @@ pub(crate) fn counts(tables: &Tables) -> Option<SuspendedCounts> {
     let mut counts = SuspendedCounts::default();
     for (_, session) in tables.sessions.iter() {
         match session.state() {
-            State::Console { rights, .. } => counts.consoles += u32::from(rights == ConsoleRights::Admin),
-            State::Leaving { .. } => {}
+            SessionState::Console { rights, .. } => counts.consoles += u32::from(rights == ConsoleRights::Admin),
+            SessionState::Leaving { .. } => {}
             _ => counts.unsent += u32::from(!session.flow.is_clear()),
         }
     }

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use connections::server::Server;
 use link::pool::Pool;
+use link::server::Server;
 use machine::Step;
 use units::deadline::Owner;
 use units::{ConnId, PoolId, Time, limits};

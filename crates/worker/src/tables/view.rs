@@ -4,11 +4,11 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use connections::server::{LimitWait, Server};
 use link::listening::pid_in_notifications;
 use link::notifiers::Notifiers;
 use link::pool::Pool;
-use link::session::{Admission, Session, State, WaitFor};
+use link::server::{LimitWait, Server};
+use link::session::{Admission, Session, SessionState, WaitFor};
 use link::statistics::Statistics;
 use machine::observe::{About, Fact, Level, Topic};
 use machine::{Settings, Step};
@@ -100,7 +100,7 @@ impl View<'_> {
     pub(crate) fn late(&self, now: Time, conn: ConnId) -> Option<(Time, u32)> {
         let session = self.sessions.get(conn)?;
         let (since, deadline_ms) = match session.state() {
-            State::Waiting { since, deadline_ms, .. } => (since, deadline_ms),
+            SessionState::Waiting { since, deadline_ms, .. } => (since, deadline_ms),
             _ => self.limit_wait(session).map(|wait| (wait.since, wait.deadline_ms))?,
         };
         let is_late = deadline_ms > 0 && now >= since + Duration::from_millis(deadline_ms.into());
@@ -123,7 +123,7 @@ impl View<'_> {
     /// If a session waits because of `max_pinned`: the DETAIL that says so.
     pub(crate) fn pin_limit(&self, conn: ConnId) -> Option<String> {
         let session = self.sessions.get(conn)?;
-        let State::Waiting { wait_for: WaitFor::Pin, .. } = session.state() else { return None };
+        let SessionState::Waiting { wait_for: WaitFor::Pin, .. } = session.state() else { return None };
         self.pools.get(session.pool).map(|pool| format!("max_pinned={}", pool.rules.max_pinned))
     }
 

@@ -24,7 +24,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("report", &[]),
     ("session_state", &["units", "wire", "sql"]),
     ("queueing", &["units", "settings", "wire", "sql"]),
-    ("connections", &["units", "settings", "session_state", "queueing", "wire", "sql", "auth"]),
+    ("connections", &["units", "settings", "session_state", "wire", "auth"]),
     ("machine", &["units", "settings", "hba", "session_state", "queueing", "connections", "wire", "sql", "auth"]),
     ("activity", &["units", "observe", "queueing", "connections", "machine", "sql"]),
     ("archive", &["machine", "activity"]),

@@ -1,4 +1,4 @@
-//! One connection to PostgreSQL. It refers to things of its worker by ids only, so that it can be lent.
+//! One connection to PostgreSQL. It refers to things of its worker by ids only, so that it can be lent to another worker.
 //!
 //! Its states are in [`states`], and drawn in `docs/states.md`.
 
@@ -13,33 +13,34 @@ mod spoken;
 pub mod states;
 mod tally;
 
+use std::any::Any;
 use std::sync::Arc;
 
-use session_state::login_report::LoginReport;
+use connections::flow::Flow;
+use connections::server_login::BackendKey;
+use machine::mail::LentServer;
 use session_state::parameters::{Parameters, Reported};
 use session_state::prepared::PreparedOnServer;
 use session_state::shape::Described;
 use session_state::state::OnServer;
 use units::deadline::Armed;
-use units::{ConnId, Life, PoolId, PoolKey, Time, WorkerId, limits};
+use units::{ConnId, PoolId, Time, limits};
 use wire::backend::Status;
 
-use crate::Verdict;
-use crate::flow::Flow;
-use crate::server_login::BackendKey;
+use crate::verdict::Verdict;
 
-pub use asked::{Asked, AskedText, TraceOrigin};
+pub use asked::{Asked, AskedText};
 pub use chore::Chore;
 pub use ledger::{Answerer, Entry, Expect, Ledger, Unexpected};
-pub use moving::{Arrived, MovedServer};
+pub use moving::Arrived;
 pub use parameter_owners::{Owner, ParameterOwners};
 pub use parts::{
-    Bare, Begins, Cancelling, End, Hold, Identity, Incoming, Kept, LimitWait, RightsSince, ShownName, Statements,
+    Bare, Begins, Cancelling, End, Hold, Identity, Kept, LimitWait, RightsSince, ServerIncoming, ShownName, Statements,
     Traces, Transaction, Work,
 };
 pub use sequences::Sequences;
 pub use spoken::{Said, Spoken};
-pub use states::{Group, State};
+pub use states::{Group, ServerState};
 pub use tally::{Call, Tally};
 
 /// Whether a server's query has taken longer than `query_timeout` allows, where it is then cancelled instead of the
@@ -57,13 +58,13 @@ pub enum Overdue {
 /// One server connection.
 #[derive(Debug)]
 pub struct Server {
-    state: State,
+    state: ServerState,
     pub pool: PoolId,
     pub flow: Flow,
     pub ledger: Ledger,
     pub armed: Armed,
     pub identity: Identity,
-    pub incoming: Incoming,
+    pub incoming: ServerIncoming,
     pub statements: Statements,
     pub kept: Kept,
     pub traces: Traces,
@@ -80,13 +81,13 @@ impl Server {
     #[must_use]
     pub fn connecting(now: Time, pool: PoolId, identity: Identity, parameters: Arc<Parameters>) -> Server {
         Server {
-            state: State::Connecting,
+            state: ServerState::Connecting,
             pool,
             flow: Flow::default(),
             ledger: Ledger::default(),
             armed: Armed::default(),
             identity,
-            incoming: Incoming::default(),
+            incoming: ServerIncoming::default(),
             statements: Statements {
                 prepared: PreparedOnServer::default(),
                 described: Described::default(),
@@ -124,6 +125,16 @@ impl Server {
                 permits: None,
             },
         }
+    }
+
+    /// The server that another worker has lent.
+    ///
+    /// # Panics
+    /// If another crate has put something else into the mail: there is no other implementation of [`LentServer`].
+    #[must_use]
+    pub fn of_lent(lent: Box<dyn LentServer>) -> Server {
+        let lent: Box<dyn Any> = lent;
+        *lent.downcast::<Server>().expect("only servers are lent")
     }
 
     pub fn holds_messages(&self) -> bool {
@@ -186,6 +197,17 @@ impl Server {
         self.ledger.owed().may_commit(self.transaction.status)
     }
 
+    /// Planted: it counts as clean from its first ReadyForQuery on, whatever else it owes.
+    pub fn owes_no_more_after_ready(&mut self) -> bool {
+        let early = !self.ledger.is_clear() && self.transaction.status_seen;
+        if early {
+            self.ledger = Ledger::default();
+            self.incoming.skip = 0;
+            self.transaction.status = Status::Idle;
+        }
+        early
+    }
+
     /// Nothing owed, nothing half read, outside a transaction (I3).
     pub fn is_clean(&self) -> bool {
         self.ledger.is_clear()
@@ -215,37 +237,20 @@ impl Server {
 
     /// It is one session's own, and within a request of that session's.
     pub fn is_answering_its_own(&self) -> bool {
-        matches!(self.state, State::Own(_)) && self.transaction.status != Status::Idle
+        matches!(self.state, ServerState::Own(_)) && self.transaction.status != Status::Idle
     }
 
     /// The session that has it, for a transaction or for life.
     pub fn session(&self) -> Option<ConnId> {
         match self.state {
-            State::Linked(session) | State::Own(session) => Some(session),
+            ServerState::Linked(session) | ServerState::Own(session) => Some(session),
             _ => None,
         }
     }
 }
 
-/// A clean, idle server on its way to another worker.
-#[derive(Debug)]
-pub struct Lent {
-    pub server: Server,
-    /// Since when it has had no work. If that is long ago, the receiver checks it first.
-    pub idle_since: Time,
-    pub key: PoolKey,
-    pub homes: u16,
-    /// The parameters that the pool's sessions are sent at login, for a worker that does not have them yet.
-    pub report: Option<Arc<LoginReport>>,
-    /// The worker that counts it until the receiver acknowledges.
-    pub from: WorkerId,
-    pub life: Life,
-    pub to: WorkerId,
-}
-
-impl Lent {
-    #[must_use]
-    pub fn pool(&self) -> PoolId {
-        self.server.pool
+impl LentServer for Server {
+    fn pool(&self) -> PoolId {
+        self.pool
     }
 }

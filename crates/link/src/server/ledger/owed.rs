@@ -7,7 +7,6 @@ use std::sync::Arc;
 
 use session_state::access::Access;
 use session_state::prepared::StatementId;
-
 use wire::backend::Status;
 
 use super::counts::Counts;

@@ -15,13 +15,13 @@ mod owed;
 
 use std::sync::Arc;
 
+use connections::Broken;
 use session_state::access::Access;
 use session_state::prepared::StatementId;
 use units::StatementRow;
 use wire::backend::tag;
 
 use super::Said;
-use crate::Broken;
 
 pub use self::copying::Copying;
 pub use self::owed::Owed;

@@ -5,17 +5,8 @@
 
 use std::collections::VecDeque;
 
-use sql::TraceParent;
+use machine::trace::TraceOrigin;
 use units::{Time, limits};
-
-/// Which trace a statement belongs to.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TraceOrigin {
-    /// The client's span, and its `tracestate`; `None`: the client has none, and the trace begins here.
-    pub parent: Option<(TraceParent, Box<str>)>,
-    /// When the transaction began, where the trace begins here: its statements have one trace.
-    pub begun_at: Time,
-}
 
 /// A statement as the log shows it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -2,6 +2,7 @@
 //!
 //! //= pg18 functions-sequence
 
+use machine::moved_server::{Drawer, MovedSequences};
 use units::ConnId;
 
 #[derive(Debug, Default)]
@@ -14,29 +15,15 @@ pub struct Sequences {
     is_fresh: bool,
 }
 
-/// Who has used `nextval` on a server that moves to another process.
-#[derive(Copy, Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub(super) struct Drawn {
-    by: Option<Drawer>,
-    is_mixed: bool,
-}
-
-#[derive(Copy, Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-enum Drawer {
-    /// The session that moves with it.
-    Companion,
-    Another,
-}
-
 impl Sequences {
     /// As another process is told. `companion`: the session that moves with the server.
-    pub(super) fn moved(&self, companion: Option<ConnId>) -> Drawn {
+    pub(super) fn moved(&self, companion: Option<ConnId>) -> MovedSequences {
         let by = self.by.map(|by| if Some(by) == companion { Drawer::Companion } else { Drawer::Another });
-        Drawn { by, is_mixed: self.is_mixed }
+        MovedSequences { by, is_mixed: self.is_mixed }
     }
 
     /// As another process has told. `companion`: the session that came with the server.
-    pub(super) fn of_moved(drawn: Drawn, companion: Option<ConnId>) -> Sequences {
+    pub(super) fn of_moved(drawn: MovedSequences, companion: Option<ConnId>) -> Sequences {
         // An id that no session has.
         let nobody = ConnId::from_bits(u64::MAX);
         let by = drawn.by.map(|by| match by {

@@ -4,6 +4,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use auth::Mark;
+use connections::databases::{Address, Database};
+use connections::encryption::Encryption;
 use session_state::parameters::{Parameters, Reported, Tracked};
 use session_state::prepared::PreparedOnServer;
 use session_state::shape::Described;
@@ -14,8 +16,6 @@ use wire::backend::Status;
 
 use super::{Asked, Overdue, ParameterOwners, Sequences, Spoken, Tally};
 use crate::charge::Charge;
-use crate::databases::{Address, Database};
-use crate::encryption::Encryption;
 use crate::permits::Permits;
 use crate::verdict::Verdict;
 
@@ -46,7 +46,7 @@ pub struct Identity {
 
 /// The message that is being read.
 #[derive(Debug, Default)]
-pub struct Incoming {
+pub struct ServerIncoming {
     /// The beginning of a message that must be read whole.
     pub inbox: Vec<u8>,
     /// Bytes of the current message still to come, its tag, and whether they are the client's.

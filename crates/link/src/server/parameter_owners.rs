@@ -10,7 +10,7 @@
 //!
 //! //= pg18 sql-reset
 
-use serde::{Deserialize, Serialize};
+use machine::moved_server::MovedOwners;
 use session_state::own_changes::OwnChanges;
 use session_state::parameter_set::ParameterSet;
 use session_state::parameters::Tracked;
@@ -33,14 +33,6 @@ pub struct ParameterOwners {
     sent: OwnChanges,
     /// The parameters of sessions, and of the pooler, before that query.
     before: (ParameterSet, ParameterSet),
-}
-
-/// The owners by the parameters' names, for another process, which may track other parameters.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct MovedOwners {
-    by_session: Vec<String>,
-    by_pooler: Vec<String>,
-    base: Vec<String>,
 }
 
 impl ParameterOwners {

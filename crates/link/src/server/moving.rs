@@ -1,118 +1,56 @@
 //! A server on its way to another process, in an online upgrade: clean and idle, alone or with the session that keeps it.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 
-use auth::{Mark, Secret};
-use serde::{Deserialize, Serialize};
-use session_state::parameters::{Parameters, Reported, Tracked};
-use session_state::prepared::PreparedOnServer;
+use connections::databases::{Address, Database};
+use connections::encryption::Encryption;
+use connections::flow::Flow;
+use connections::server_login::BackendKey;
+use machine::moved_server::{MovedDatabase, MovedKept, MovedServer, MovedTraces};
+use session_state::parameters::{Parameters, Tracked};
 use session_state::shape::Described;
-use session_state::state::{Base, OnServer, State as SessionState};
+use session_state::state::Base;
 use units::deadline::Armed;
-use units::{ConnId, PoolId, Serial, Time};
+use units::{ConnId, PoolId, Time};
 
-use super::parameter_owners::{MovedOwners, ParameterOwners};
-use super::sequences::Drawn;
+use super::parameter_owners::ParameterOwners;
 use super::{
-    Cancelling, End, Hold, Identity, Incoming, Kept, Ledger, RightsSince, Sequences, Server, Spoken, State, Statements,
-    Traces, Transaction, Work,
+    Cancelling, End, Hold, Identity, Kept, Ledger, RightsSince, Sequences, Server, ServerIncoming, ServerState, Spoken,
+    Statements, Traces, Transaction, Work,
 };
-use crate::Verdict;
-use crate::databases::{Address, Database};
-use crate::encryption::Encryption;
-use crate::flow::Flow;
-use crate::server_login::BackendKey;
+use crate::verdict::Verdict;
 
-/// A server as another process gets it.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct MovedServer {
-    pub serial: Serial,
-    local: Option<SocketAddr>,
-    host: Address,
-    address: Address,
-    mark: Option<Mark>,
-    opened_for: OpenedFor,
-    /// How often RECONNECT had been ordered when it was opened.
-    reconnects: u32,
-    connected_at: Time,
-    /// Since when it has had no work.
-    pub idle_since: Time,
-    worked_at: Time,
-    uses: u32,
-    backend: (i32, Box<[u8]>),
-    kept: MovedKept,
-    prepared: PreparedOnServer,
-    traces: MovedTraces,
+/// The entry of its database that a server was opened by, as it would be an entry here. `database`: its entry here.
+fn opened_for(moved: MovedDatabase, database: Arc<Database>) -> Arc<Database> {
+    let opened_for = Database {
+        hosts: moved.hosts,
+        dbname: moved.dbname,
+        forced_user: moved.forced_user,
+        password: moved.password,
+        connect_query: moved.connect_query,
+        startup: moved.startup,
+        ..Database::clone(&database)
+    };
+    // One entry for all of them, where nothing has changed.
+    if opened_for == *database { database } else { Arc::new(opened_for) }
 }
 
-/// The entry of its database that it was opened by.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-struct OpenedFor {
-    hosts: Vec<Address>,
-    dbname: Option<String>,
-    forced_user: Option<String>,
-    password: Option<Secret>,
-    connect_query: Option<String>,
-    startup: Vec<(String, String)>,
-}
-
-impl OpenedFor {
-    /// As it would be an entry here. `database`: what its entry is here.
-    fn by(self, database: Arc<Database>) -> Arc<Database> {
-        let opened_for = Database {
-            hosts: self.hosts,
-            dbname: self.dbname,
-            forced_user: self.forced_user,
-            password: self.password,
-            connect_query: self.connect_query,
-            startup: self.startup,
-            ..Database::clone(&database)
-        };
-        // One entry for all of them, where nothing has changed.
-        if opened_for == *database { database } else { Arc::new(opened_for) }
+fn kept(moved: MovedKept, companion: Option<ConnId>, tracked: &Tracked) -> Kept {
+    let needs_rights = moved.session_state.as_ref().is_some_and(session_state::state::needs_rights);
+    Kept {
+        begins: None,
+        base: Arc::new(moved.base),
+        parameters: Arc::new(Parameters::of_names(&moved.parameters, tracked)),
+        at_reset: Arc::new(Parameters::of_names(&moved.at_reset, tracked)),
+        owners: ParameterOwners::of_moved(&moved.owners, tracked),
+        reported: moved.reported,
+        session_state: moved.session_state.map(Arc::new),
+        // This process sets the role once more.
+        rights: needs_rights.then_some(RightsSince { given_at: Time::ZERO, last: None }),
+        on_server: moved.on_server,
+        sequences: Sequences::of_moved(moved.drawn, companion),
+        shown_name: None,
     }
-}
-
-#[derive(Clone, Debug, Serialize, Deserialize)]
-struct MovedKept {
-    base: Base,
-    parameters: Vec<(String, Box<[u8]>)>,
-    at_reset: Vec<(String, Box<[u8]>)>,
-    owners: MovedOwners,
-    reported: Reported,
-    session_state: Option<SessionState>,
-    on_server: OnServer,
-    drawn: Drawn,
-}
-
-impl MovedKept {
-    fn into_kept(self, companion: Option<ConnId>, tracked: &Tracked) -> Kept {
-        let needs_rights = self.session_state.as_ref().is_some_and(session_state::state::needs_rights);
-        Kept {
-            begins: None,
-            base: Arc::new(self.base),
-            parameters: Arc::new(Parameters::of_names(&self.parameters, tracked)),
-            at_reset: Arc::new(Parameters::of_names(&self.at_reset, tracked)),
-            owners: ParameterOwners::of_moved(&self.owners, tracked),
-            reported: self.reported,
-            session_state: self.session_state.map(Arc::new),
-            // This process sets the role once more.
-            rights: needs_rights.then_some(RightsSince { given_at: Time::ZERO, last: None }),
-            on_server: self.on_server,
-            sequences: Sequences::of_moved(self.drawn, companion),
-            shown_name: None,
-        }
-    }
-}
-
-#[derive(Clone, Debug, Serialize, Deserialize)]
-struct MovedTraces {
-    needs_reset: bool,
-    tainted: bool,
-    has_local_buffers: bool,
-    listens: bool,
-    notified_by: i32,
 }
 
 /// What a server that comes from another process gets here.
@@ -154,7 +92,7 @@ impl Server {
             host: Address::clone(&identity.host),
             address: Address::clone(&identity.address),
             mark: identity.mark,
-            opened_for: OpenedFor {
+            opened_for: MovedDatabase {
                 hosts: opened_for.hosts.clone(),
                 dbname: opened_for.dbname.clone(),
                 forced_user: opened_for.forced_user.clone(),
@@ -200,9 +138,9 @@ impl Server {
     #[must_use]
     pub fn of_moved(moved: MovedServer, arrived: Arrived, tracked: &Tracked) -> Server {
         let Arrived { pool, name, companion, database } = arrived;
-        let opened_for = moved.opened_for.by(database);
+        let opened_for = opened_for(moved.opened_for, database);
         Server {
-            state: State::Held,
+            state: ServerState::Held,
             pool,
             flow: Flow::default(),
             ledger: Ledger::default(),
@@ -220,7 +158,7 @@ impl Server {
                 connected_at: moved.connected_at,
                 opened_for_session: None,
             },
-            incoming: Incoming::default(),
+            incoming: ServerIncoming::default(),
             statements: Statements {
                 prepared: moved.prepared,
                 described: Described::default(),
@@ -229,7 +167,7 @@ impl Server {
                 unnamed: session_state::unnamed::UNKNOWN,
                 spoken: Spoken::default(),
             },
-            kept: moved.kept.into_kept(companion, tracked),
+            kept: kept(moved.kept, companion, tracked),
             traces: Traces {
                 needs_reset: moved.traces.needs_reset,
                 tainted: moved.traces.tainted,

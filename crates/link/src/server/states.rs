@@ -4,14 +4,14 @@
 //! function checks that its transition is in the table. The callers do what a transition means for the rest of the
 //! server and for its pool's counts.
 
+use connections::server_login::ServerLogin;
 use units::ConnId;
 
 use super::{Chore, Server};
-use crate::server_login::ServerLogin;
 
 /// The state of a server, with the fields that are valid in it.
 #[derive(Debug)]
-pub enum State {
+pub enum ServerState {
     /// Its connection is not open yet, or not encrypted yet.
     Connecting,
     LoggingIn(Box<ServerLogin>),
@@ -50,20 +50,24 @@ pub enum Group {
     Ending,
 }
 
-impl State {
+impl ServerState {
     pub fn group(&self) -> Group {
         match self {
-            State::Connecting | State::LoggingIn(_) | State::Busy(Chore::Setup | Chore::Base) => Group::Opening,
+            ServerState::Connecting | ServerState::LoggingIn(_) | ServerState::Busy(Chore::Setup | Chore::Base) => {
+                Group::Opening
+            }
             // Waiters do not wait for these: another server may be opened.
-            State::Busy(Chore::Poll | Chore::Catalogue) | State::Draining { .. } | State::Held => Group::Recovering,
-            State::Busy(_) => Group::Returning,
-            State::Idle => Group::Idle,
-            State::Linked(_) | State::Own(_) | State::Listening => Group::Linked,
+            ServerState::Busy(Chore::Poll | Chore::Catalogue) | ServerState::Draining { .. } | ServerState::Held => {
+                Group::Recovering
+            }
+            ServerState::Busy(_) => Group::Returning,
+            ServerState::Idle => Group::Idle,
+            ServerState::Linked(_) | ServerState::Own(_) | ServerState::Listening => Group::Linked,
         }
     }
 }
 
-units::transitions! {State, drawn under "Servers":
+units::transitions! {ServerState, drawn under "Servers":
     Connecting { log_in => LoggingIn }
     LoggingIn { ask => Busy, free => Idle, withhold => Held, connect_again => Connecting, join => Own }
     Idle { link => Linked, ask => Busy, listen => Listening, withhold => Held }
@@ -77,65 +81,65 @@ units::transitions! {State, drawn under "Servers":
 
 impl Server {
     #[inline]
-    pub fn state(&self) -> &State {
+    pub fn state(&self) -> &ServerState {
         &self.state
     }
 
     /// Its connection is open, and the startup packet is sent.
     pub fn log_in(&mut self) {
-        self.state.go("log_in", State::LoggingIn(Box::default()));
+        self.state.go("log_in", ServerState::LoggingIn(Box::default()));
     }
 
     /// Its login was refused, and is tried again over another connection.
     pub fn connect_again(&mut self) {
-        self.state.go("connect_again", State::Connecting);
+        self.state.go("connect_again", ServerState::Connecting);
     }
 
     /// The pooler sends a query of its own.
     pub fn ask(&mut self, chore: Chore) {
-        self.state.go("ask", State::Busy(chore));
+        self.state.go("ask", ServerState::Busy(chore));
     }
 
     /// It has no work, and may be given to a session.
     #[inline]
     pub fn free(&mut self) {
-        self.state.go("free", State::Idle);
+        self.state.go("free", ServerState::Idle);
     }
 
     /// It has no work, and may not be given to a session yet, or not by this worker.
     pub fn withhold(&mut self) {
-        self.state.go("withhold", State::Held);
+        self.state.go("withhold", ServerState::Held);
     }
 
     /// It belongs to a session from now on.
     #[inline]
     pub fn link(&mut self, session: ConnId) {
-        self.state.go("link", State::Linked(session));
+        self.state.go("link", ServerState::Linked(session));
     }
 
     /// It has logged in, and belongs to the session that it was opened for.
     pub fn join(&mut self, session: ConnId) {
-        self.state.go("join", State::Own(session));
+        self.state.go("join", ServerState::Own(session));
     }
 
     /// It becomes its pool's listener on this worker.
     pub fn listen(&mut self) {
-        self.state.go("listen", State::Listening);
+        self.state.go("listen", ServerState::Listening);
     }
 
     /// Its client is gone, and it still owes answers. Its query is not cancelled yet.
     pub fn drain(&mut self) {
-        self.state.go("drain", State::Draining { read: 0, cancelled: false });
+        self.state.go("drain", ServerState::Draining { read: 0, cancelled: false });
     }
 
     /// Its client is gone, and a cancel is under way: its next query has to wait for that.
     pub fn outwait_cancel(&mut self) {
-        self.state.go("outwait_cancel", State::Draining { read: 0, cancelled: true });
+        self.state.go("outwait_cancel", ServerState::Draining { read: 0, cancelled: true });
     }
 
     /// The query of a draining server is to be cancelled. Whether it was not cancelled before.
     pub fn cancel_drain(&mut self) -> bool {
-        let State::Draining { cancelled, .. } = &mut self.state else {
+        let ServerState::Draining { cancelled, .. } = &mut self.state else {
             unreachable!("only a server that drains is asked to stop");
         };
         !std::mem::replace(cancelled, true)
@@ -144,7 +148,7 @@ impl Server {
     /// A draining server: so many more bytes have been read.
     #[inline]
     pub fn count_drained(&mut self, len: usize) {
-        if let State::Draining { read, .. } = &mut self.state {
+        if let ServerState::Draining { read, .. } = &mut self.state {
             *read += len as u64;
         }
     }
@@ -152,7 +156,7 @@ impl Server {
     /// Its login, if it is logging in.
     pub fn login_mut(&mut self) -> Option<&mut ServerLogin> {
         match &mut self.state {
-            State::LoggingIn(login) => Some(login),
+            ServerState::LoggingIn(login) => Some(login),
             _ => None,
         }
     }
