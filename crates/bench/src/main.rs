@@ -27,8 +27,8 @@ Commands:
                          user-space instructions per transaction, counted by callgrind: one client, simple, simple with each
                          text another, and prepared, and 64 clients on 20 servers
                          (--scenario simple,unique,prepared,simple-64: only these)
-  select PROGRAM...      the same of pgbench -S through a real PostgreSQL, 8 clients on 4 servers, simple and prepared, PgBouncer
-                         beside them; PROGRAM may be PROGRAM[,KEY=VALUE...]
+  select PROGRAM...      the same of pgbench -S through a real PostgreSQL, PgBouncer beside them in turns: simple with 1 client, 8 on
+                         4 servers, 64 on 20, and prepared with 8; medians of --rounds (5); PROGRAM may be PROGRAM[,KEY=VALUE...]
   fairness               who waits for whom among crowds of clients of a real PostgreSQL, some ten minutes: with --scenario
                          greedy, weights or crowd only these; --rounds (5), --slice-ms (4000)
   null                   PgBouncer beside itself: every interval should hold 1
@@ -352,7 +352,7 @@ fn select(options: &Options) -> Result<bool, String> {
     programs.push(Contestant::parse(&format!("pgbouncer={}", pgbouncer(options)?.display()))?);
     interrupt::listen(interrupt::USUAL)?;
     let place = Premises::open(options.keep)?;
-    select::print(&place, &programs, options.functions).map(|()| true)
+    select::print(&place, &programs, options.rounds.unwrap_or(5) as usize, options.functions).map(|()| true)
 }
 
 /// The builds of pgweir that the command names.

@@ -1,11 +1,12 @@
-//! User-space instructions of `pgbench -S` through a pooler to a real PostgreSQL: eight clients on a pool of four.
+//! User-space instructions of `pgbench -S` through a pooler to a real PostgreSQL: one client, eight on four servers, 64 on twenty.
 //!
 //! Promises: the difference between a long run and a short one, so that starting, logging in and ending do not count; the
-//! pooler with its defaults, one worker, without lines for connections. Does not: stay the same to the last digit. How many
-//! events one round of the event loop finds depends on when PostgreSQL answers: on a busy machine it finds fewer, and a
-//! transaction pays for more rounds.
+//! pooler with its defaults, one worker, without lines for connections; contestants in turns, the median of all rounds and their
+//! range. Does not: stay the same to the last digit. How many events one round of the event loop finds depends on when PostgreSQL
+//! answers: on a busy machine it finds fewer, and a transaction pays for more rounds.
 
 use measure::process;
+use measure::statistics::Range;
 
 use crate::callgrind::{self, Profile};
 use crate::contestant::{Contestant, Premises, Running};
@@ -14,12 +15,25 @@ use crate::pgbench::{Cluster, Terms};
 use crate::scenario::{SCENARIOS, Scenario};
 use crate::setup::{self, Upstream};
 
-/// Clients, and servers of the pool.
-const CLIENTS: u64 = 8;
-const POOL: &str = "4";
 /// Transactions of the short and the long run.
-const FEW: u64 = 4_000;
-const MANY: u64 = 16_000;
+const FEW: u64 = 3_200;
+const MANY: u64 = 12_800;
+
+/// How pgbench sends its queries.
+struct Load {
+    /// `-M`
+    style: &'static str,
+    clients: u64,
+    /// Servers of the pool.
+    servers: &'static str,
+}
+
+const LOADS: [Load; 4] = [
+    Load { style: "simple", clients: 1, servers: "4" },
+    Load { style: "simple", clients: 8, servers: "4" },
+    Load { style: "simple", clients: 64, servers: "20" },
+    Load { style: "prepared", clients: 8, servers: "4" },
+];
 
 /// What the cluster is like: small, and in memory.
 const TERMS: Terms = Terms {
@@ -27,25 +41,31 @@ const TERMS: Terms = Terms {
     settings: &["listen_addresses=127.0.0.1", "unix_socket_directories=", "fsync=off", "max_connections=50"],
 };
 
-/// How pgbench sends its queries (`-M`).
-const STYLES: [&str; 2] = ["simple", "prepared"];
-
-/// Counts and prints a line for each contestant and style, and with `functions` what is costliest. Errors: no valgrind, no
+/// Counts, and prints a line for each load and contestant, and with `functions` what is costliest. Errors: no valgrind, no
 /// PostgreSQL, or a contestant that does not run.
-pub fn print(place: &Premises, contestants: &[Contestant], functions: bool) -> Result<(), String> {
+pub fn print(place: &Premises, contestants: &[Contestant], rounds: usize, functions: bool) -> Result<(), String> {
     let cluster = Cluster::start(place, TERMS)?;
-    println!("pgbench -S, {CLIENTS} clients on {POOL} servers, {}: instructions a transaction", cluster.version);
-    let quiet = [("default_pool_size", POOL), ("log_connections", "0"), ("log_disconnections", "0")];
-    for contestant in contestants {
-        let contestant = contestant.variant(&contestant.name, &quiet);
-        for style in STYLES {
-            let few = whole(place, &cluster, &contestant, style, FEW)?;
-            let many = whole(place, &cluster, &contestant, style, MANY)?;
-            let count = Count { profile: many.since(&few), transactions: MANY - FEW };
-            println!("{:<24} {style:<10} {:>8.0}", contestant.name, count.each(count.profile.total));
-            if functions {
-                print!("{}", instructions::list(&count));
+    println!("pgbench -S, {}: instructions a transaction, median of {rounds} rounds, and their range", cluster.version);
+    for load in &LOADS {
+        let quiet = [("default_pool_size", load.servers), ("log_connections", "0"), ("log_disconnections", "0")];
+        let mut samples = vec![Vec::new(); contestants.len()];
+        for round in 0..rounds {
+            for (contestant, samples) in contestants.iter().zip(&mut samples) {
+                let contestant = contestant.variant(&contestant.name, &quiet);
+                let few = whole(place, &cluster, &contestant, load, FEW)?;
+                let many = whole(place, &cluster, &contestant, load, MANY)?;
+                let count = Count { profile: many.since(&few), transactions: MANY - FEW };
+                samples.push(count.each(count.profile.total));
+                if functions && round == 0 {
+                    println!("{} {} {}", contestant.name, load.style, load.clients);
+                    print!("{}", instructions::list(&count));
+                }
             }
+        }
+        for (contestant, samples) in contestants.iter().zip(samples) {
+            let Range { median, low, high } = Range::of(samples).ok_or("no round was counted")?;
+            let Load { style, clients, .. } = load;
+            println!("{:<24} {style:<10} {clients:>3} clients {median:>8.0} ({low:.0} to {high:.0})", contestant.name);
         }
     }
     Ok(())
@@ -56,10 +76,10 @@ fn whole(
     place: &Premises,
     cluster: &Cluster,
     contestant: &Contestant,
-    style: &str,
+    load: &Load,
     transactions: u64,
 ) -> Result<Profile, String> {
-    let room = place.room(&format!("select-{}-{style}-{transactions}", contestant.name))?;
+    let room = place.room(&format!("select-{}-{}-{}-{transactions}", contestant.name, load.style, load.clients))?;
     setup::write_users(&room)?;
     let scenario: &Scenario = SCENARIOS.iter().find(|one| one.name == "tcp-1").expect("in the table");
     let upstream = Upstream { host: "127.0.0.1".to_owned(), port: cluster.port };
@@ -68,7 +88,7 @@ fn whole(
     wrapper.extend(callgrind::OPTIONS.map(str::to_owned));
     let text = |port| setup::ini(&room, scenario, contestant, &upstream, port);
     let mut running = Running::start(&room, contestant, text, &wrapper, &process::cores())?;
-    cluster.select(&room, running.port, style, CLIENTS, transactions / CLIENTS)?;
+    cluster.select(&room, running.port, load.style, load.clients, transactions / load.clients)?;
     running.stop();
     let text = std::fs::read_to_string(&file).map_err(|error| format!("callgrind wrote nothing: {error}"))?;
     callgrind::read(&text)
