@@ -86,8 +86,8 @@ impl Host {
         self.under_way.serving = Some((resident, Some(conn)));
         self.counters.steps += 1;
         let (machine, actions) = self.residents.stepping(resident);
-        let list = machine.take_in(self.now, self.board.board(), conn, bytes, actions);
-        self.see_through(resident, list, bytes);
+        machine.receive(self.now, self.board.board(), conn, bytes, actions);
+        self.see_through(resident, bytes);
         if !self.aftermath.is_empty() {
             self.deliver_aftermath(resident);
         }
@@ -99,23 +99,28 @@ impl Host {
         self.under_way.at_stake = at_stake(&event);
         self.counters.steps += 1;
         let (machine, actions) = self.residents.stepping(resident);
-        let list = machine.decide(self.now, self.board.board(), event, actions);
-        let acted = !list.is_empty();
-        self.see_through(resident, list, chunk);
+        machine.step(self.now, self.board.board(), event, actions);
+        let acted = !actions.is_empty();
+        self.see_through(resident, chunk);
         acted
     }
 
     /// Carries out the actions of a step, and gives their memory back.
     #[inline]
-    pub(crate) fn see_through(&mut self, resident: usize, mut list: Vec<Action>, chunk: &[u8]) {
+    pub(crate) fn see_through(&mut self, resident: usize, chunk: &[u8]) {
         self.under_way.at_stake = AtStake::Actions;
-        match list[..] {
-            [Action::Send { conn, .. }] => self.send(resident, conn, &list, chunk),
-            _ => self.carry_out(resident, &mut list, chunk),
+        match *self.residents[resident].actions.as_slice() {
+            [] => {}
+            // Most steps pass one message on.
+            [Action::Send { conn, piece }] => self.send_one(resident, conn, piece, chunk),
+            _ => {
+                let mut list = self.residents.take_actions(resident);
+                self.carry_out(resident, &mut list, chunk);
+                self.residents.stepping(resident).1.put_back(list);
+            }
         }
         self.under_way.at_stake = AtStake::Nothing;
         let (machine, actions) = self.residents.stepping(resident);
-        actions.put_back(list);
         actions.clear(|buffer| machine.recycle(buffer));
     }
 

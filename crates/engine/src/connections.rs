@@ -306,6 +306,9 @@ impl Connections {
 
     /// Registers the interests that have changed since the last wait.
     pub(crate) fn register_interests(&mut self, poll: &mut Poll) {
+        if self.changed.is_empty() {
+            return;
+        }
         let mut changed = std::mem::take(&mut self.changed);
         for conn in changed.drain(..) {
             let Some(socket) = self.socket_mut(conn) else { continue };

@@ -111,6 +111,8 @@ pub(crate) struct Host {
     pub(crate) board: BoardCopy,
     /// The one clock read of this round.
     pub(crate) now: Time,
+    /// The earliest deadline when this round's wait began.
+    due_at: Time,
     /// The buffer of every `recv`.
     pub(crate) buffer: Vec<u8>,
     pub(crate) encryption: Encryption,
@@ -153,6 +155,7 @@ impl Host {
             thread: plan.thread,
             inbox: Inbox::new(mailbox),
             now: Time::ZERO,
+            due_at: Time::ZERO,
             buffer: vec![0; CHUNK_LEN_MAX],
             encryption: Encryption::new(plan.tls),
             aftermath: VecDeque::new(),
@@ -183,7 +186,8 @@ impl Host {
         self.connections.register_interests(&mut self.poll);
         let gate = self.gate.as_ref().and_then(Gate::deadline).unwrap_or(Time::NEVER);
         let own = gate.min(self.dialer.deadline());
-        let mut timeout = time_until(self.residents.await_all().deadline.min(own), self.now);
+        self.due_at = self.residents.await_all().deadline.min(own);
+        let mut timeout = time_until(self.due_at, self.now);
         if !self.inbox.prepare_to_wait() {
             timeout = Some(Duration::ZERO);
         }
@@ -412,7 +416,11 @@ impl Host {
         accepted
     }
 
+    /// Those that this round has made come in the next one, which does not sleep if they have passed.
     fn deliver_deadlines(&mut self) {
+        if self.due_at > self.now {
+            return;
+        }
         if let Some(gate) = &mut self.gate {
             gate.end_pause(&mut self.poll, self.now);
         }

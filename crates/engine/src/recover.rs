@@ -134,7 +134,8 @@ impl Supervisor {
         let place = self.host.residents[resident].place;
         self.say(Level::Error, format!("panic in {place:?}, which goes on: {words}"));
         let outcome = catch_unwind(AssertUnwindSafe(|| {
-            self.host.see_through(resident, asked, &[]);
+            self.host.residents.stepping(resident).1.put_back(asked);
+            self.host.see_through(resident, &[]);
             // In this step it finds its next deadline, which it does at the end of each.
             self.host.deliver_event(resident, Event::RoundEnded);
             self.host.under_way.serving = None;

@@ -17,6 +17,8 @@ pub(crate) struct Resident {
     life: Life,
     machine: Box<dyn Tenant>,
     pub(crate) actions: Actions,
+    /// `None`: it was stepped since it was asked.
+    awaits: Option<Awaits>,
 }
 
 impl Resident {
@@ -25,9 +27,13 @@ impl Resident {
         &*self.machine
     }
 
-    fn awaits(&self) -> Awaits {
-        let deadline = self.machine.next_deadline().unwrap_or(Time::NEVER);
-        Awaits { deadline, round_end: self.machine.awaits_round_end() }
+    #[inline]
+    fn awaits(&mut self) -> Awaits {
+        let Resident { machine, awaits, .. } = self;
+        *awaits.get_or_insert_with(|| Awaits {
+            deadline: machine.next_deadline().unwrap_or(Time::NEVER),
+            round_end: machine.awaits_round_end(),
+        })
     }
 }
 
@@ -59,6 +65,7 @@ impl Residents {
             life: Life::default(),
             machine: builder(place, settings),
             actions: Actions::new(),
+            awaits: None,
         };
         let all = places.iter().copied().map(resident).collect();
         Residents { all, owners: owners(places), builder, awaits: None, log_filter: None }
@@ -76,7 +83,8 @@ impl Residents {
     #[inline]
     pub(crate) fn stepping(&mut self, resident: usize) -> (&mut dyn Tenant, &mut Actions) {
         self.awaits = None;
-        let Resident { machine, actions, .. } = &mut self.all[resident];
+        let Resident { machine, actions, awaits, .. } = &mut self.all[resident];
+        *awaits = None;
         (&mut **machine, actions)
     }
 
@@ -122,7 +130,7 @@ impl Residents {
         let Residents { all, awaits, .. } = self;
         *awaits.get_or_insert_with(|| {
             let none = Awaits { deadline: Time::NEVER, round_end: false };
-            all.iter().map(Resident::awaits).fold(none, |first, next| Awaits {
+            all.iter_mut().map(Resident::awaits).fold(none, |first, next| Awaits {
                 deadline: first.deadline.min(next.deadline),
                 round_end: first.round_end || next.round_end,
             })
@@ -130,7 +138,7 @@ impl Residents {
     }
 
     /// What this machine waits for.
-    pub(crate) fn awaits(&self, resident: usize) -> Awaits {
+    pub(crate) fn awaits(&mut self, resident: usize) -> Awaits {
         self.all[resident].awaits()
     }
 
@@ -139,7 +147,7 @@ impl Residents {
         let entry = &mut self.all[resident];
         entry.machine = (self.builder)(entry.place, settings);
         entry.life = entry.life.next();
-        self.awaits = None;
+        (entry.awaits, self.awaits) = (None, None);
         self.all[resident].life
     }
 }

@@ -2,26 +2,14 @@
 
 use machine::peering::PeerPool;
 use machine::refused_logins::RefusedLogins;
-use machine::{Action, Actions, Event, Machine, Peer};
+use machine::{Action, Machine, Peer};
 use pooling::{Coordinator, Door, Worker};
-use queueing::board::Board;
 use units::{ConnId, PoolId, Time};
 
 use crate::system_users;
 
 /// A machine that lives on a thread.
 pub(crate) trait Tenant: Machine {
-    /// Steps it and takes out its actions; `actions` keeps their bytes. Tests return lists of their own.
-    fn decide(&mut self, now: Time, board: &Board, event: Event<'_>, actions: &mut Actions) -> Vec<Action> {
-        self.step(now, board, event, actions);
-        actions.take()
-    }
-
-    /// Like [`Tenant::decide`], for bytes that a connection has sent.
-    fn take_in(&mut self, now: Time, board: &Board, conn: ConnId, bytes: &[u8], actions: &mut Actions) -> Vec<Action> {
-        self.decide(now, board, Event::Received { conn, bytes }, actions)
-    }
-
     /// For a door: takes a new client in, or returns `None` if it has no room.
     fn accept(&mut self, _now: Time, _peer: Peer) -> Option<ConnId> {
         None
@@ -93,11 +81,6 @@ impl Tenant for Coordinator {
 impl Tenant for Worker {
     fn clients_to_notify(&self, asked: &[Action], served: Option<ConnId>) -> Vec<ConnId> {
         Worker::clients_to_notify(self, asked, served)
-    }
-
-    fn take_in(&mut self, now: Time, board: &Board, conn: ConnId, bytes: &[u8], actions: &mut Actions) -> Vec<Action> {
-        self.receive(now, board, conn, bytes, actions);
-        actions.take()
     }
 
     fn shared_pools(&self) -> &[PoolId] {

@@ -147,6 +147,20 @@ impl Host {
         }
     }
 
+    /// Carries out a send that has no other beside it.
+    #[inline]
+    pub(crate) fn send_one(&mut self, resident: usize, conn: ConnId, piece: Piece, chunk: &[u8]) {
+        let Some(outlet) = self.connections.outlet(conn) else { return };
+        if !outlet.takes() || outlet.is_encrypted {
+            return self.send(resident, conn, &[Action::Send { conn, piece }], chunk);
+        }
+        self.counters.sends += 1;
+        let outcome = send(outlet.fd, self.residents[resident].actions.bytes(piece, chunk), SEND);
+        if outcome != Ok(piece.len as usize) {
+            self.keep_unsent(resident, conn, &[Action::Send { conn, piece }], chunk, outcome);
+        }
+    }
+
     /// Carries out consecutive sends to one connection. What the socket does not take goes to the machine's backlog.
     #[inline]
     pub(crate) fn send(&mut self, resident: usize, conn: ConnId, sends: &[Action], chunk: &[u8]) {

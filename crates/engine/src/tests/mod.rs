@@ -96,8 +96,15 @@ fn whole(conn: ConnId, bytes: &[u8]) -> Action {
 }
 
 impl Machine for Actor {
-    fn step(&mut self, _: Time, _: &Board, _: Event<'_>, _: &mut Actions) {
-        unreachable!("decide is overridden")
+    fn step(&mut self, now: Time, _: &Board, event: Event<'_>, actions: &mut Actions) {
+        self.now = now;
+        let Some(mut script) = self.script.take() else { return actions.put_back(self.echo(&event)) };
+        let list = catch_unwind(AssertUnwindSafe(|| script(self, &event))).unwrap_or_else(|panic| {
+            self.asked.drain(..).for_each(|action| actions.push(action));
+            resume_unwind(panic)
+        });
+        self.script = Some(script);
+        actions.put_back(list);
     }
 
     fn backlog(&self, conn: ConnId) -> &[u8] {
@@ -120,17 +127,6 @@ impl Machine for Actor {
 }
 
 impl Tenant for Actor {
-    fn decide(&mut self, now: Time, _: &Board, event: Event<'_>, actions: &mut Actions) -> Vec<Action> {
-        self.now = now;
-        let Some(mut script) = self.script.take() else { return self.echo(&event) };
-        let list = catch_unwind(AssertUnwindSafe(|| script(self, &event))).unwrap_or_else(|panic| {
-            self.asked.drain(..).for_each(|action| actions.push(action));
-            resume_unwind(panic)
-        });
-        self.script = Some(script);
-        list
-    }
-
     fn accept(&mut self, _: Time, peer: Peer) -> Option<ConnId> {
         let conn = self.fresh(Kind::Login);
         self.note(format!("accept {peer:?}"));
