@@ -4,6 +4,7 @@
 //! [`channel`]. [`server`]: one connection to
 //! PostgreSQL, and the answers it owes.
 
+mod barred;
 mod broken;
 pub mod channel;
 mod charge;
@@ -15,7 +16,8 @@ pub mod server;
 pub mod server_login;
 mod verdict;
 
-pub use broken::Broken;
+pub use barred::Barred;
+pub use broken::{Broken, MessageType};
 pub use charge::{Charge, Origin};
 pub use flow::Flow;
 pub use permits::Permits;

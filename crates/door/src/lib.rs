@@ -28,7 +28,7 @@ mod penalties;
 mod posts;
 mod proof;
 mod proxies;
-mod refused;
+pub mod refused;
 mod secrets;
 mod startup;
 mod stopping;

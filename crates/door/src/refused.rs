@@ -1,9 +1,12 @@
-//! Why a login ends.
+//! Why a login ends, and why the door closes connections of its own.
 
 use machine::mail::Refusal;
 use queueing::limiting::Exceeded;
 use wire::backend::ErrorResponse;
 use wire::{SqlState, sqlstate};
+
+pub use super::lookup::LookupEnd;
+pub use super::peers::PeerFailure;
 
 pub(super) const NO_SUCH_USER: &str = "no such user";
 

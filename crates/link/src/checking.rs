@@ -9,7 +9,7 @@
 
 use std::sync::Arc;
 
-use connections::server::{Answerer, Expect, RightsSince, Server};
+use connections::server::{Answerer, CloseReason, Expect, RightsSince, Server};
 use machine::Step;
 use session_state::parameters::Tracked;
 use session_state::state::{Pins, needs_rights};
@@ -111,7 +111,7 @@ pub fn part(server: &mut Server, tracker: Option<Box<Tracker>>) {
     server.traces.has_local_buffers |= tracker.unseen.has_used_temporary();
     let lasting = (tracker.pinning.pins() | tracker.pinning.suspects()).lasting() & !Pins::BACKEND_PID;
     if !lasting.is_empty() {
-        server.end.close_needed = Some("client disconnect with state that cannot be cleared");
+        server.end.close_needed = Some(CloseReason::ClientGoneUnclean);
     }
     if server.is_clean() && tracker.is_settled() {
         tracker.ready(true);

@@ -7,6 +7,7 @@
 //!
 //! //= pg18 protocol-flow#PROTOCOL-COPY
 
+use connections::server::CloseReason;
 use wire::backend::Fields;
 use wire::frontend::{CopyFail, tag};
 use wire::{Header, SqlState, sqlstate};
@@ -39,7 +40,7 @@ pub(crate) fn guard(requests: &mut Requests<'_>, header: Header) -> Result<Optio
     } else if requests.server.ledger.is_skipping() {
         // Whether the server skips this depends on whether it has answered a Sync, and a skipping server answers no
         // query that would show it.
-        requests.server.end.close_needed = Some(SYNC_LOST);
+        requests.server.end.close_needed = Some(CloseReason::SyncLost);
         return Err(Ending::violation(SYNC_LOST));
     } else {
         // What was sent behind the Syncs in doubt tells, once the server answers it.

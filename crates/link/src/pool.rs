@@ -8,13 +8,13 @@ mod states;
 
 pub use crate::pool_parts::{CatalogueNames, Exchange, Measured, Opening, Pause, PoolCounts, PoolPins, Welcome};
 use connections::databases::Database;
-use connections::server::{Group, Server, State};
+use connections::server::{CloseReason, Group, Server, State};
 use connections::{Charge, Origin};
 use machine::{DatabaseOrders, Settings, Step};
 use queueing::board::Cell;
 use queueing::classes::ClassId;
 use queueing::queue::{Queue, Waiter};
-pub use servers::{LocalBuffers, OwnServers, SURPLUS, Servers};
+pub use servers::{LocalBuffers, OwnServers, Servers};
 use session_state::catalogue::Known;
 use settings::{Fidelity, PoolMode, PoolSize, Words};
 use units::deadline::Armed;
@@ -122,8 +122,8 @@ pub struct ServerLimits {
 impl ServerLimits {
     /// The reason why a server with this number of uses is closed instead of used again, if it is.
     #[inline]
-    pub fn used_up(&self, uses: u32) -> Option<&'static str> {
-        (self.max_uses > 0 && uses >= self.max_uses).then_some("server max uses")
+    pub fn used_up(&self, uses: u32) -> Option<CloseReason> {
+        (self.max_uses > 0 && uses >= self.max_uses).then_some(CloseReason::MaxUses)
     }
 }
 

@@ -285,6 +285,16 @@ impl Not for Pins {
     }
 }
 
+/// Each kind in words, with commas.
+impl fmt::Display for Pins {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (at, words) in self.words().enumerate() {
+            write!(to, "{}{words}", if at == 0 { "" } else { ", " })?;
+        }
+        Ok(())
+    }
+}
+
 impl fmt::Debug for Pins {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         to.debug_set().entries(self.words()).finish()

@@ -25,6 +25,7 @@ mod sessions;
 mod tables;
 mod traffic;
 
+use connections::server::CloseReason;
 use std::sync::Arc;
 
 use connections::flow::Flow;
@@ -51,7 +52,6 @@ use crate::sessions::{cancel_requests, console, definitions, ends, faults, links
 use crate::tables::agenda::Next;
 use crate::tables::followups::Followup;
 use crate::tables::halves::Halves;
-use crate::tables::notices::{DATABASE_CHANGED, DATABASE_REMOVED, PASSWORD_CHANGED};
 use crate::tables::open_definitions::OpenDefinitions;
 use crate::tables::{Tables, suspension, timers};
 
@@ -200,7 +200,9 @@ impl Worker {
                 Kind::Client | Kind::Login | Kind::Lookup | Kind::Peer => {}
             },
             Event::OpenFailed { conn, why } => match conn.kind() {
-                Kind::Server => lost_servers::server_open_failed(&mut self.tables, step, conn, &why),
+                Kind::Server => {
+                    lost_servers::server_open_failed(&mut self.tables, step, conn, CloseReason::NotOpened { why })
+                }
                 Kind::Cancel => cancel_requests::canceller_done(&mut self.tables, step, conn),
                 Kind::Client | Kind::Login | Kind::Lookup | Kind::Peer => {}
             },
@@ -376,11 +378,11 @@ impl Worker {
             }
             if changed {
                 let why = match concerned {
-                    _ if removed => DATABASE_REMOVED,
-                    true => DATABASE_CHANGED,
-                    false => PASSWORD_CHANGED,
+                    _ if removed => CloseReason::DatabaseRemoved,
+                    true => CloseReason::DatabaseChanged,
+                    false => CloseReason::PasswordChanged,
                 };
-                closed_servers::retire_servers(&mut self.tables, step, own, |_| true, why);
+                closed_servers::retire_servers(&mut self.tables, step, own, |_| true, &why);
             } else {
                 reloads::retire_outdated(&mut self.tables, step, id, own, (&before, asked_for_base));
             }

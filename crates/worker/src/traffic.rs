@@ -1,9 +1,9 @@
 //! The handling of bytes from clients and servers: which part reads them, and what follows. This is the path of a
 //! query, so functions that use several parts of a worker at once are here or in the crate's root.
 
-use connections::server::{Overdue, State as ServerState};
+use connections::server::{CloseReason, Overdue, State as ServerState};
 use link::answers::Answers;
-use link::findings::{Broken, Findings};
+use link::findings::Findings;
 use link::lone_answer::{LoneAnswer, passed};
 use link::lone_query::LoneQuery;
 use link::pool::Pool;
@@ -151,7 +151,7 @@ impl Worker {
             Ok(End::Open) => {}
             Ok(End::Ready) => server_logins::logged_in(&mut self.tables, step, conn),
             Ok(End::Refused(error)) => lost_servers::login_refused(&mut self.tables, step, conn, error),
-            Err(Broken(why)) => return lost_servers::login_failed(&mut self.tables, step, conn, &why),
+            Err(how) => return lost_servers::login_failed(&mut self.tables, step, conn, how.into()),
         }
         self.keep_login_rest(step, conn, &inbox[at..]);
     }
@@ -199,7 +199,7 @@ impl Worker {
         if stopped.at > 0 {
             self.client_said(step, conn, &bytes[..stopped.at]);
         }
-        self.tables.agenda.refuse(conn, stopped.code, &stopped.words);
+        self.tables.agenda.refuse(conn, stopped.why.code(), &stopped.why.to_string());
     }
 
     fn client_said(&mut self, step: &mut Step<'_>, conn: ConnId, bytes: &[u8]) {
@@ -407,8 +407,8 @@ impl Worker {
         }
         // What came before may have ended it.
         if self.tables.servers.get(conn).is_some_and(|server| server.session().is_some()) {
-            let (code, words) = (stopped.code, &stopped.words);
-            lost_servers::server_lost(&mut self.tables, &mut self.limiters, step, conn, code, words);
+            let (code, why) = (stopped.why.code(), CloseReason::Barred { what: stopped.why });
+            lost_servers::server_lost(&mut self.tables, &mut self.limiters, step, conn, code, why);
         }
     }
 
@@ -480,7 +480,7 @@ impl Worker {
         }
         match end {
             Ok(()) => self.act_on(step, conn, findings),
-            Err(Broken(why)) => lost_servers::break_server(&mut self.tables, &mut self.limiters, step, conn, &why),
+            Err(how) => lost_servers::break_server(&mut self.tables, &mut self.limiters, step, conn, how.into()),
         }
     }
 

@@ -21,7 +21,7 @@ use units::StatementRow;
 use wire::backend::tag;
 
 use super::Said;
-use crate::Broken;
+use crate::{Broken, MessageType};
 
 pub use self::copying::Copying;
 pub use self::owed::Owed;
@@ -148,7 +148,7 @@ pub struct Unexpected(pub u8);
 
 impl From<Unexpected> for Broken {
     fn from(Unexpected(message): Unexpected) -> Broken {
-        Broken(format!("unexpected message from server: {}", message.escape_ascii()))
+        Broken::Unexpected { message: MessageType(message) }
     }
 }
 

@@ -4,6 +4,7 @@
 
 mod asked;
 mod chore;
+mod close_reason;
 pub mod ledger;
 mod moving;
 mod parameter_owners;
@@ -30,6 +31,7 @@ use crate::server_login::BackendKey;
 
 pub use asked::{Asked, AskedText, TraceOrigin};
 pub use chore::Chore;
+pub use close_reason::CloseReason;
 pub use ledger::{Answerer, Entry, Expect, Ledger, Unexpected};
 pub use moving::{Arrived, MovedServer};
 pub use parameter_owners::{Owner, ParameterOwners};

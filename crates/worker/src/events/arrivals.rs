@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use connections::server::{Arrived, Group, MovedServer, Server, State as ServerState};
+use connections::server::{Arrived, CloseReason, Group, MovedServer, Server, State as ServerState};
 use link::moving;
 use link::pinned::count_pinned;
 use link::session::State;
@@ -44,7 +44,9 @@ pub(crate) fn take_in(tables: &mut Tables, definitions: &mut OpenDefinitions, st
         // A reload has removed its database, or not brought it: it is closed.
         let server_id = is_known.then(|| arrive_server(tables, step, pool, server, session));
         match server_id {
-            Some(server_id) if is_killed => closed_servers::close_server(tables, step, server_id, DATABASE_REMOVED),
+            Some(server_id) if is_killed => {
+                closed_servers::close_server(tables, step, server_id, CloseReason::DatabaseRemoved)
+            }
             Some(server_id) => settle(tables, step, server_id, session),
             None => {
                 let (worker, fresh) = (tables.id, false);

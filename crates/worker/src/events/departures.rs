@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use connections::server::{Group, MovedServer, Server, State as ServerState};
+use connections::server::{CloseReason, Group, MovedServer, Server, State as ServerState};
 use link::moving;
 use link::session::{State, WaitFor};
 use machine::Step;
@@ -200,7 +200,7 @@ fn hand_over_idle_servers(tables: &mut Tables, step: &mut Step<'_>, id: PoolId) 
     for server_id in leaving {
         debug_assert!(matches!(tables.servers[server_id].state(), ServerState::Idle));
         if !tables.servers[server_id].can_move() {
-            closed_servers::close_server(tables, step, server_id, "another process has taken over");
+            closed_servers::close_server(tables, step, server_id, CloseReason::TakenOver);
             continue;
         }
         let server = take_server(tables, step, server_id, None);

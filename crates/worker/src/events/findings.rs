@@ -1,5 +1,6 @@
 //! What the worker does about a server's messages.
 
+use connections::server::CloseReason;
 use link::copying::{SYNC_LOST, error_within};
 use link::findings::{Astray, Words};
 use link::role_resets;
@@ -18,7 +19,7 @@ use crate::tables::{Tables, timers};
 /// Ends a session as PostgreSQL does when it has lost track of where messages begin.
 fn end_astray(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId, astray: Astray) {
     let server = &mut tables.servers[server_id];
-    server.end.close_needed = Some(SYNC_LOST);
+    server.end.close_needed = Some(CloseReason::SyncLost);
     // A client that has disconnected gets no error.
     let Some(conn) = server.session() else { return };
     if let (Astray::NoCopyData, Some(session)) = (astray, tables.sessions.get(conn)) {
@@ -44,16 +45,16 @@ pub(crate) fn act_on_words(
     }
     if let Some((code, words)) = words.lost {
         tables.servers[conn].end.gone = true;
-        lost_servers::server_lost(tables, limiters, step, conn, code, &words);
+        lost_servers::server_lost(tables, limiters, step, conn, code, words);
         return true;
     }
     if let Some(words) = words.dying {
         let server = &mut tables.servers[conn];
-        (server.end.gone, server.end.close_needed) = (true, Some("server is shutting down"));
+        (server.end.gone, server.end.close_needed) = (true, Some(CloseReason::ShuttingDown));
         if server.session().is_none() || server.end.fatal_error_forwarded {
             // A client that has got the fatal error gets nothing more. What it sends until the connection ends is not
             // answered.
-            lost_servers::break_server(tables, limiters, step, conn, &words);
+            lost_servers::break_server(tables, limiters, step, conn, words);
             return true;
         }
     }

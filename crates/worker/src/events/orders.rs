@@ -3,14 +3,13 @@
 //! RECONNECT is carried out as a reload is that changes the database. What a free server is closed for is in `idle_servers`, what is not
 //! opened in `server_logins`.
 
-use connections::server::{Group, State as ServerState};
+use connections::server::{CloseReason, Group, State as ServerState};
 use link::session::State;
 use machine::{DatabaseOrders, Step, Suspension};
 use units::{ConnId, PoolId, Serial};
 use wire::sqlstate::{ADMIN_SHUTDOWN, PROTOCOL_VIOLATION};
 
 use crate::servers::closed_servers;
-use crate::servers::idle_servers::PAUSED;
 use crate::tables::followups::SessionEnd;
 use crate::tables::notices::{CLIENT_KILLED, DATABASE_REMOVED, SUSPEND_TIMEOUT};
 use crate::tables::{Tables, suspension};
@@ -35,7 +34,7 @@ pub(crate) fn kill_sessions(tables: &mut Tables, id: PoolId) {
 pub(crate) fn kill_servers(tables: &mut Tables, step: &mut Step<'_>, id: PoolId) {
     for conn in tables.servers.ids() {
         if tables.servers.get(conn).is_some_and(|server| server.pool == id) {
-            closed_servers::close_server(tables, step, conn, DATABASE_REMOVED);
+            closed_servers::close_server(tables, step, conn, CloseReason::DatabaseRemoved);
         }
     }
 }
@@ -49,7 +48,7 @@ pub(crate) fn close_free(tables: &mut Tables, step: &mut Step<'_>, id: PoolId) {
         let server = &tables.servers[conn];
         let is_free = server.state().group() == Group::Idle || matches!(server.state(), ServerState::Listening);
         if server.pool == id && is_free {
-            closed_servers::close_server(tables, step, conn, PAUSED);
+            closed_servers::close_server(tables, step, conn, CloseReason::Paused);
         }
     }
 }
@@ -103,7 +102,7 @@ pub(crate) fn close_servers_unsent(tables: &mut Tables, step: &mut Step<'_>, bef
     }
     for conn in tables.servers.ids() {
         if tables.servers.get(conn).is_some_and(|server| !server.flow.is_clear()) {
-            closed_servers::close_server(tables, step, conn, SUSPEND_TIMEOUT);
+            closed_servers::close_server(tables, step, conn, CloseReason::SuspendTimeout);
         }
     }
 }

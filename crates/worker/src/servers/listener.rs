@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use connections::server::{Answerer, Expect, Server};
+use connections::server::{Answerer, CloseReason, Expect, Server};
 use link::checking::CLEAR;
 use link::notifiers::Notifiers;
 use link::session::{Session, State};
@@ -310,7 +310,7 @@ pub(crate) fn send_notifications(tables: &mut Tables, step: &mut Step<'_>, conn:
 /// The listener's connection is lost. Sessions that listened may have missed notifications, so they are ended, at the
 /// moment when a notification could be delivered: not within a transaction. Sessions that were only about to listen do
 /// it on their own server.
-pub(crate) fn listener_lost(tables: &mut Tables, step: &mut Step<'_>, id: PoolId, why: &str) {
+pub(crate) fn listener_lost(tables: &mut Tables, step: &mut Step<'_>, id: PoolId, why: &CloseReason) {
     let listener = tables.pools[id].listener.take().expect("a server that listened was its pool's listener's");
     for conn in listener.all_sessions() {
         let Some((tracker, server)) = listening(&mut tables.sessions, conn) else { continue };

@@ -7,7 +7,7 @@
 //! //= pg18 protocol-flow#PROTOCOL-FLOW-CANCELING-REQUESTS
 
 use connections::encryption::Next;
-use connections::server::{Overdue, Server, State as ServerState};
+use connections::server::{CloseReason, Overdue, Server, State as ServerState};
 use link::session::{State, WaitFor};
 use machine::action::Action;
 use machine::mail::{CancelTicket, ToDoor};
@@ -202,7 +202,7 @@ pub(crate) fn canceller_late(tables: &mut Tables, step: &mut Step<'_>, conn: Con
     let canceller = tables.cancels.get(conn).expect("its deadline has come");
     let doubtful = canceller.sent.then_some(canceller.server);
     if let Some(server) = doubtful.and_then(|id| tables.servers.get_mut(id)) {
-        server.end.close_needed = Some("cancel_wait_timeout");
+        server.end.close_needed = Some(CloseReason::CancelWaitTimeout);
     }
     canceller_done(tables, step, conn);
 }

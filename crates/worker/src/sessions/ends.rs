@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use connections::server::{Server, State as ServerState};
+use connections::server::{CloseReason, Server, State as ServerState};
 use link::relaying::has_said_goodbye;
 use link::session::{Session, State};
 use machine::Step;
@@ -149,7 +149,7 @@ pub(crate) fn take_out(
         State::Waiting { .. } => tables.leave_queue(conn),
         State::Opening { server, .. } | State::Replicating { server } => {
             session.leave(step.now);
-            closed_servers::close_if_there(tables, step, server, "client disconnect");
+            closed_servers::close_if_there(tables, step, server, CloseReason::ClientGone);
         }
         State::Welcoming { .. } => {
             // It has no pool if a reload removed its database while it logged in.

@@ -1,7 +1,7 @@
 //! A query that takes longer than `query_timeout`: its cancel, and what happens to its server if the cancel has no
 //! effect, or must not be sent since PostgreSQL may be committing.
 
-use connections::server::Overdue;
+use connections::server::{CloseReason, Overdue};
 use link::overdue::{PGBOUNCERS_WORDS, WORDS};
 use machine::Step;
 use machine::observe::{Level, Topic};
@@ -39,7 +39,7 @@ pub(crate) fn cancel_overdue(tables: &mut Tables, limiters: &mut Limiters, step:
 /// server.
 pub(crate) fn give_up_overdue(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<'_>, conn: ConnId) {
     let server = tables.sessions[conn].server().expect("a query that runs has a server");
-    lost_servers::server_lost(tables, limiters, step, server, sqlstate::QUERY_CANCELED, "query timeout");
+    lost_servers::server_lost(tables, limiters, step, server, sqlstate::QUERY_CANCELED, CloseReason::QueryTimeout);
 }
 
 /// Holds the client's next messages, so that the cancel of a query that has ended does not hit them.

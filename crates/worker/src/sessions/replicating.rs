@@ -12,9 +12,9 @@
 //!
 //! //= pg18 protocol-replication#PROTOCOL-REPLICATION
 
+use connections::server::CloseReason;
 use std::sync::Arc;
 
-use link::findings::Broken;
 use link::relaying::Relay;
 use link::session::{State, WaitFor};
 use machine::Step;
@@ -105,7 +105,7 @@ pub(crate) fn own_server_refused(
     step: &mut Step<'_>,
     conn: ConnId,
     (code, words): (SqlState, &str),
-    why: &str,
+    why: CloseReason,
 ) {
     if let Some(session) = tables.servers[conn].identity.opened_for_session {
         tables.agenda.refuse(session, code, words);
@@ -175,6 +175,6 @@ pub(crate) fn own_server_said(
     }
     match read {
         Ok(_) => _ = closed_servers::close_fast(tables, step, server_id),
-        Err(Broken(why)) => lost_servers::break_server(tables, limiters, step, server_id, &why),
+        Err(how) => lost_servers::break_server(tables, limiters, step, server_id, how.into()),
     }
 }

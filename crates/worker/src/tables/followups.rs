@@ -1,6 +1,7 @@
 //! What a decision means for other parts: noted here, and done before anything else in the step.
 
 use connections::Permits;
+use connections::server::CloseReason;
 use units::{ConnId, PoolId};
 use wire::SqlState;
 use wire::backend::ErrorResponse;
@@ -26,7 +27,7 @@ pub(crate) enum Followup {
     /// Sessions that wait to be pinned in this pool may be able to go on.
     AdmitToPin(PoolId),
     /// A pool's listener is lost, and why.
-    ListenerLost(PoolId, String),
+    ListenerLost(PoolId, CloseReason),
     /// A transaction that has defined something is over; `lost`: its server is gone.
     Settle { pool: PoolId, server: ConnId, lost: bool },
 }

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use connections::server::{LimitWait, Server};
+use connections::server::{CloseReason, LimitWait, Server};
 use link::listening::pid_in_notifications;
 use link::notifiers::Notifiers;
 use link::pool::Pool;
@@ -58,7 +58,7 @@ impl View<'_> {
         step.actions.tell(fact);
     }
 
-    pub(crate) fn words_of_end(&self, step: &Step<'_>, conn: ConnId, why: &str) -> String {
+    pub(crate) fn words_of_end(&self, step: &Step<'_>, conn: ConnId, why: &CloseReason) -> String {
         format!("closing because: {why} (age={}s)", self.age(step, conn))
     }
 
