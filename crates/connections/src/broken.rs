@@ -20,25 +20,25 @@ units::reasons! {
         ErrorForAnswer => [CONNECTION_FAILURE] "server sent an error response during TLS negotiation";
         OtherAnswer => [CONNECTION_FAILURE] "received invalid response to TLS negotiation";
         /// The pool has no secret of the kind that the server asks for.
-        WrongPasswordType => [INVALID_AUTHORIZATION] "wrong password type";
-        BeforeAuthentication { message: MessageType } => [] "unexpected message before authentication: {message}";
-        DuringLogin { message: MessageType } => [] "unexpected message during login: {message}";
-        InTransaction => [] "server starts inside a transaction";
-        AuthenticatedTwice => [] "authentication request after AuthenticationOk";
-        ScramSkipped => [] "server skipped its part of the SCRAM exchange";
-        SaslOutOfOrder => [] "SASL message out of order";
-        Scram { error: ScramError } => [] "{error}";
-        Gss => [] "server asks for GSSAPI, which the pooler cannot do";
-        UnknownMethod { method: i32 } => [] "server asks for an unknown authentication method: {method}";
-        HigherVersion => [] "received invalid protocol negotiation message: server requested downgrade to a higher-numbered version";
-        UnknownParameter => [] "received invalid protocol negotiation message: server reported an unsupported parameter that was not requested";
-        BindingWithoutTls => [] "channel binding required, but SSL not in use";
-        BindingOfferedInClear => [] "server offered SCRAM-SHA-256-PLUS authentication over a non-SSL connection";
-        BindingWithoutHash => [] "channel binding is required, but the server's certificate has no hash to bind to";
-        BindingNotOffered => [] "channel binding is required, but server did not offer an authentication method that supports channel binding";
-        NoMechanism => [] "server offers no SASL mechanism we know";
-        BindingNotSupported => [] "channel binding required but not supported by server's authentication request";
-        NotBound => [] "channel binding required, but server authenticated client without channel binding";
+        WrongPasswordType => [INVALID_AUTHORIZATION, CONNECTION_FAILURE] "wrong password type";
+        BeforeAuthentication { message: MessageType } => [CONNECTION_FAILURE] "unexpected message before authentication: {message}";
+        DuringLogin { message: MessageType } => [CONNECTION_FAILURE] "unexpected message during login: {message}";
+        InTransaction => [CONNECTION_FAILURE] "server starts inside a transaction";
+        AuthenticatedTwice => [CONNECTION_FAILURE] "authentication request after AuthenticationOk";
+        ScramSkipped => [CONNECTION_FAILURE] "server skipped its part of the SCRAM exchange";
+        SaslOutOfOrder => [CONNECTION_FAILURE] "SASL message out of order";
+        Scram { error: ScramError } => [CONNECTION_FAILURE] "{error}";
+        Gss => [CONNECTION_FAILURE] "server asks for GSSAPI, which the pooler cannot do";
+        UnknownMethod { method: i32 } => [CONNECTION_FAILURE] "server asks for an unknown authentication method: {method}";
+        HigherVersion => [CONNECTION_FAILURE] "received invalid protocol negotiation message: server requested downgrade to a higher-numbered version";
+        UnknownParameter => [CONNECTION_FAILURE] "received invalid protocol negotiation message: server reported an unsupported parameter that was not requested";
+        BindingWithoutTls => [CONNECTION_FAILURE] "channel binding required, but SSL not in use";
+        BindingOfferedInClear => [CONNECTION_FAILURE] "server offered SCRAM-SHA-256-PLUS authentication over a non-SSL connection";
+        BindingWithoutHash => [CONNECTION_FAILURE] "channel binding is required, but the server's certificate has no hash to bind to";
+        BindingNotOffered => [CONNECTION_FAILURE] "channel binding is required, but server did not offer an authentication method that supports channel binding";
+        NoMechanism => [CONNECTION_FAILURE] "server offers no SASL mechanism we know";
+        BindingNotSupported => [CONNECTION_FAILURE] "channel binding required but not supported by server's authentication request";
+        NotBound => [CONNECTION_FAILURE] "channel binding required, but server authenticated client without channel binding";
     }
 }
 

@@ -44,6 +44,7 @@ pub mod client_messages;
 mod confirming;
 pub mod copying;
 mod counting;
+pub mod end_reason;
 pub mod ending;
 pub mod experience;
 mod fakes;

@@ -322,7 +322,7 @@ impl Worker {
     fn follow_up(&mut self, step: &mut Step<'_>, followup: Followup) {
         match followup {
             Followup::End(conn, end) => {
-                ends::end_session(&mut self.tables, &mut self.limiters, &mut self.halves, step, conn, end)
+                ends::end_session(&mut self.tables, &mut self.limiters, &mut self.halves, step, conn, *end)
             }
             Followup::GoOn(conn) if links::leaves_reverted(&mut self.tables, step, conn) => {}
             Followup::GoOn(conn) => self.requests_from_inbox(step, conn),
@@ -331,7 +331,7 @@ impl Worker {
             }
             Followup::Admit(before) => admission::open(&mut self.tables, &mut self.limiters, step, before),
             Followup::AdmitToPin(pool) => admission::admit_to_pin(&mut self.tables, &mut self.limiters, step, pool),
-            Followup::ListenerLost(pool, why) => listener::listener_lost(&mut self.tables, step, pool, &why),
+            Followup::ListenerLost(pool, why) => listener::listener_lost(&mut self.tables, step, pool, *why),
             Followup::Settle { pool, server, lost } => {
                 definitions::settle_definitions_of(&mut self.tables, &mut self.definitions, step, pool, server, lost)
             }

@@ -3,6 +3,7 @@
 
 use connections::server::{CloseReason, Overdue, State as ServerState};
 use link::answers::Answers;
+use link::end_reason::EndReason;
 use link::findings::Findings;
 use link::lone_answer::{LoneAnswer, passed};
 use link::lone_query::LoneQuery;
@@ -84,7 +85,7 @@ impl Worker {
         session.request_at = step.now;
         let pool = session.pool;
         if self.tables.stopping.refuses_new_work() {
-            self.tables.agenda.refuse(conn, wire::sqlstate::ADMIN_SHUTDOWN, "server shutting down");
+            self.tables.agenda.refuse(conn, EndReason::ShuttingDown);
             return;
         }
         // Sessions that already wait come first.
@@ -199,7 +200,7 @@ impl Worker {
         if stopped.at > 0 {
             self.client_said(step, conn, &bytes[..stopped.at]);
         }
-        self.tables.agenda.refuse(conn, stopped.why.code(), &stopped.why.to_string());
+        self.tables.agenda.refuse(conn, stopped.why);
     }
 
     fn client_said(&mut self, step: &mut Step<'_>, conn: ConnId, bytes: &[u8]) {

@@ -2,6 +2,8 @@
 
 use session_state::state::Pins;
 
+use wire::SqlState;
+
 use super::Chore;
 use crate::{Barred, Broken};
 
@@ -31,7 +33,7 @@ units::reasons! {
         PasswordChanged => [ADMIN_SHUTDOWN] "password has changed";
         NamesAreOff => [ADMIN_SHUTDOWN] "server_application_name was turned off";
         /// SUSPEND: its socket does not take what was sent to it.
-        SuspendTimeout => [] "suspend_timeout";
+        SuspendTimeout => [PROTOCOL_VIOLATION] "suspend_timeout";
         TakenOver => [] "another process has taken over";
         ChaosClose => [] "chaos_close";
         // Its client.
@@ -80,6 +82,16 @@ units::reasons! {
 }
 
 impl CloseReason {
+    /// The SQLSTATEs with which the client whose server it was may get the reason. Empty: no client does, or the SQLSTATE is PostgreSQL's.
+    #[must_use]
+    pub fn client_codes(&self) -> &'static [SqlState] {
+        match self {
+            CloseReason::LostWith { why, .. } => why.client_codes(),
+            CloseReason::Broken { how } => how.codes(),
+            other => other.codes(),
+        }
+    }
+
     /// The reason, with the state that its session has lost with the server.
     #[must_use]
     pub fn with(self, pins: Pins) -> CloseReason {

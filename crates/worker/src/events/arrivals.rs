@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use connections::server::{Arrived, CloseReason, Group, MovedServer, Server, State as ServerState};
+use link::end_reason::EndReason;
 use link::moving;
 use link::pinned::count_pinned;
 use link::session::State;
@@ -18,7 +19,6 @@ use units::{ConnId, PoolId, PoolKey};
 use crate::events::loans_received;
 use crate::servers::{chores, closed_servers, new_pools};
 use crate::sessions::{faults, links, welcome};
-use crate::tables::notices::DATABASE_REMOVED;
 use crate::tables::open_definitions::OpenDefinitions;
 use crate::tables::{Tables, suspension, timers};
 
@@ -60,14 +60,14 @@ pub(crate) fn take_in(tables: &mut Tables, definitions: &mut OpenDefinitions, st
         return faults::turn_away(tables, step, conn);
     }
     if !is_known {
-        return tables.agenda.refuse(conn, wire::sqlstate::INVALID_CATALOG_NAME, "no such database");
+        return tables.agenda.refuse(conn, EndReason::NoSuchDatabase);
     }
     if is_killed && !is_console {
-        return tables.agenda.refuse(conn, wire::sqlstate::ADMIN_SHUTDOWN, DATABASE_REMOVED);
+        return tables.agenda.refuse(conn, CloseReason::DatabaseRemoved);
     }
     if tables.stopping.is_finished() {
         // The process may end at any moment.
-        return tables.agenda.refuse(conn, wire::sqlstate::ADMIN_SHUTDOWN, "server shutting down");
+        return tables.agenda.refuse(conn, EndReason::ShuttingDown);
     }
     timers::arm_session(tables, conn);
     match tables.sessions[conn].state() {

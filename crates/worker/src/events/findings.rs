@@ -1,13 +1,13 @@
 //! What the worker does about a server's messages.
 
 use connections::server::CloseReason;
-use link::copying::{SYNC_LOST, error_within};
+use link::copying::error_within;
+use link::end_reason::EndReason;
 use link::findings::{Astray, Words};
 use link::role_resets;
 use machine::Step;
 use units::ConnId;
 use wire::backend::{ErrorResponse, Fields};
-use wire::sqlstate;
 
 use crate::limits::limiters::Limiters;
 use crate::limits::permits;
@@ -27,7 +27,7 @@ fn end_astray(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId, astra
         let error = ErrorResponse { severity: "ERROR", code, message: &text, detail: None, hint: None };
         step.actions.send_new(conn, |out| error.encode(out));
     }
-    tables.agenda.refuse(conn, sqlstate::PROTOCOL_VIOLATION, SYNC_LOST);
+    tables.agenda.refuse(conn, CloseReason::SyncLost);
 }
 
 /// Acts on what a server's messages mean for its link. True: the caller has nothing left to do.
@@ -88,7 +88,7 @@ fn replay_refused(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<
             return;
         }
     }
-    tables.agenda.refuse(conn, code, &words);
+    tables.agenda.refuse_with(conn, code, EndReason::Said { words });
 }
 
 /// A server has finished what it was sent, and stays linked to its session.

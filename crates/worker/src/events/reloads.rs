@@ -16,7 +16,6 @@ use machine::{Proved, Settings, Step};
 use units::{ConnId, PoolId, limits};
 
 use crate::servers::closed_servers;
-use crate::tables::notices::DATABASE_REMOVED;
 use crate::tables::{Tables, timers};
 
 const _: () = assert!(limits::POOLS_MAX < u32::MAX as usize);
@@ -38,7 +37,7 @@ pub(crate) fn reconfigure_session(tables: &mut Tables, conn: ConnId) {
         State::Idle { .. } | State::Waiting { .. } | State::Welcoming { .. } | State::Opening { .. }
     );
     if removed && free && !does(&tables.settings, Fault::RemoveSilently) {
-        tables.agenda.refuse(conn, wire::sqlstate::ADMIN_SHUTDOWN, DATABASE_REMOVED);
+        tables.agenda.refuse(conn, CloseReason::DatabaseRemoved);
     } else {
         timers::arm_session(tables, conn);
     }

@@ -76,7 +76,7 @@ pub(crate) fn remove_server(tables: &mut Tables, step: &mut Step<'_>, conn: Conn
         end_its_own_session(tables, session, &server, &why);
     }
     if listened {
-        tables.agenda.follow(Followup::ListenerLost(id, why));
+        tables.agenda.follow(Followup::ListenerLost(id, Box::new(why)));
     }
 }
 
@@ -104,10 +104,10 @@ fn end_its_own_session(tables: &mut Tables, session: ConnId, server: &Server, wh
     let is_within = server.incoming.skip > 0 && server.incoming.skip_forward;
     if is_within || server.end.gone && has_said_goodbye(server) {
         // Its client knows already, or is within a message that cannot be completed.
-        return tables.agenda.end(session, SessionEnd::Dismissed(why.to_string()));
+        return tables.agenda.end(session, SessionEnd::Dismissed(why.clone().into()));
     }
     let code = if server.end.gone { sqlstate::CONNECTION_FAILURE } else { sqlstate::ADMIN_SHUTDOWN };
-    tables.agenda.refuse(session, code, &why.to_string());
+    tables.agenda.refuse_with(session, code, why.clone());
 }
 
 /// In statement mode a transaction of several statements is refused, as in PgBouncer.
@@ -115,7 +115,7 @@ pub(crate) fn refuse_transaction_block(tables: &mut Tables, step: &mut Step<'_>,
     let session = tables.servers[conn].session();
     close_server(tables, step, conn, CloseReason::TransactionBlock);
     if let Some(session) = session {
-        tables.agenda.refuse(session, sqlstate::PROTOCOL_VIOLATION, &CloseReason::TransactionBlock.to_string());
+        tables.agenda.refuse(session, CloseReason::TransactionBlock);
     }
 }
 
@@ -150,7 +150,7 @@ pub(crate) fn close_fast(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId)
         return false;
     }
     close_server(tables, step, conn, why.clone());
-    tables.agenda.refuse(session, wire::sqlstate::ADMIN_SHUTDOWN, &why.to_string());
+    tables.agenda.refuse_with(session, wire::sqlstate::ADMIN_SHUTDOWN, why);
     true
 }
 

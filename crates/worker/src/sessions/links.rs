@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use connections::Verdict;
-use connections::server::{Overdue, Server, State as ServerState};
+use connections::server::{CloseReason, Overdue, Server, State as ServerState};
 use link::checking::{Leaves, may_leave};
 use link::following::may_lose_own;
 use link::pool::{LocalBuffers, Pool};
@@ -14,7 +14,6 @@ use settings::{Fidelity, PoolMode};
 use units::{ConnId, PoolId, Time};
 
 use crate::servers::{closed_servers, disturbances, free_servers, listener};
-use crate::tables::notices::DATABASE_REMOVED;
 use crate::tables::timers::is_armed_idle;
 use crate::tables::{Tables, backpressure, timers};
 
@@ -194,7 +193,7 @@ fn let_go(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, server_id: Con
         note_end(tables, conn);
     }
     if removed {
-        tables.agenda.refuse(conn, wire::sqlstate::ADMIN_SHUTDOWN, DATABASE_REMOVED);
+        tables.agenda.refuse(conn, CloseReason::DatabaseRemoved);
     }
     if removed || !is_armed {
         timers::arm_session(tables, conn);

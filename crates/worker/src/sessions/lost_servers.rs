@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use connections::Broken;
 use connections::server::{Chore, CloseReason, State as ServerState};
+use link::end_reason::EndReason;
 use link::pool::Pause;
 use machine::event::Hangup;
 use machine::mail::{Failure, ToCoordinator};
@@ -93,7 +94,7 @@ pub(crate) fn server_lost(
     if let ServerState::Own(session) = *server.state() {
         // One that has gone is dealt with where it is closed: it may have said why.
         if !server.end.gone && (server.incoming.skip == 0 || !server.incoming.skip_forward) {
-            tables.agenda.refuse(session, code, &why.to_string());
+            tables.agenda.refuse_with(session, code, why.clone());
         }
         return closed_servers::close_server(tables, step, conn, why);
     }
@@ -113,9 +114,9 @@ pub(crate) fn server_lost(
         outlive_server(tables, limiters, step, session, answers, error);
     } else if error_forwarded || in_answer {
         // The client has the error already, or is within a message that cannot be completed.
-        tables.agenda.end(session, SessionEnd::Dismissed(why.to_string()));
+        tables.agenda.end(session, SessionEnd::Dismissed(why.into()));
     } else {
-        tables.agenda.refuse(session, code, &why.to_string());
+        tables.agenda.refuse_with(session, code, why);
     }
 }
 
@@ -210,14 +211,20 @@ pub(crate) fn login_refused(tables: &mut Tables, step: &mut Step<'_>, conn: Conn
     if tables.servers[conn].identity.opened_for_session.is_some() {
         tables.view().log_server(step, conn, Level::Warning, Topic::General, log_text);
         let words = tables.settings.global.login.words.choose(words, "login failed");
-        replicating::own_server_refused(tables, step, conn, (code, &words), CloseReason::LoginFailed);
+        replicating::own_server_refused(
+            tables,
+            step,
+            conn,
+            (code, EndReason::Said { words }),
+            CloseReason::LoginFailed,
+        );
     } else if is_final(code) {
         let pool = tables.servers[conn].pool;
         tables.view().log_server(step, conn, Level::Warning, Topic::General, log_text);
         let pause = tables.settings.global.servers.server_login_retry;
         tables.pools[pool].opening.spare_after = step.now + pause;
         closed_servers::close_server(tables, step, conn, CloseReason::Said { words: words.clone() });
-        refuse_waiting(tables, step, pool, code, &words);
+        refuse_waiting(tables, step, pool, code, &EndReason::Said { words });
     } else {
         login_failed_as(tables, step, conn, CloseReason::LoginFailed, Some(log_text), None);
     }
@@ -249,7 +256,7 @@ fn login_failed_as(
             tables,
             step,
             conn,
-            (sqlstate::CONNECTION_FAILURE, &why.to_string()),
+            (sqlstate::CONNECTION_FAILURE, why.clone().into()),
             why,
         );
     }
@@ -263,8 +270,8 @@ fn login_failed_as(
     };
     let failed = ToCoordinator::Failed(Box::new(failure));
     step.actions.post_to_coordinator(failed);
-    let (is_other_elsewhere, text) = (!is_wrong_password_type(&why), why.to_string());
-    closed_servers::remove_server(tables, step, conn, why);
+    let is_other_elsewhere = !is_wrong_password_type(&why);
+    closed_servers::remove_server(tables, step, conn, why.clone());
     let jitter = u32::from_ne_bytes(tables.random.bytes()) >> 16;
     let pool = &mut tables.pools[id];
     if pool.opening.has_other_host(&pool.database, &host, step.now) && is_other_elsewhere {
@@ -285,7 +292,7 @@ fn login_failed_as(
         welcome::welcome_all(tables, step, id);
     }
     if let Some(code) = told {
-        refuse_waiting(tables, step, id, code, &text);
+        refuse_waiting(tables, step, id, code, &why.into());
     }
 }
 
@@ -295,13 +302,13 @@ fn is_wrong_password_type(why: &CloseReason) -> bool {
 }
 
 /// Refuses all sessions that wait for this pool.
-fn refuse_waiting(tables: &mut Tables, step: &Step<'_>, id: PoolId, code: SqlState, words: &str) {
+fn refuse_waiting(tables: &mut Tables, step: &Step<'_>, id: PoolId, code: SqlState, why: &EndReason) {
     let pool = &tables.pools[id];
     let mut waiting: Vec<ConnId> = pool.queue.waiters().map(|waiter| waiter.session).collect();
     waiting.extend(pool.welcome.waiting.iter().map(|(conn, _)| *conn));
     for conn in waiting {
         refusals::count_ended(tables, step, conn, Reason::ServerLogin);
-        tables.agenda.refuse(conn, code, words);
+        tables.agenda.refuse_with(conn, code, why.clone());
     }
 }
 

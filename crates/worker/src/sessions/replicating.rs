@@ -15,6 +15,7 @@
 use connections::server::CloseReason;
 use std::sync::Arc;
 
+use link::end_reason::EndReason;
 use link::relaying::Relay;
 use link::session::{State, WaitFor};
 use machine::Step;
@@ -104,11 +105,11 @@ pub(crate) fn own_server_refused(
     tables: &mut Tables,
     step: &mut Step<'_>,
     conn: ConnId,
-    (code, words): (SqlState, &str),
+    (code, words): (SqlState, EndReason),
     why: CloseReason,
 ) {
     if let Some(session) = tables.servers[conn].identity.opened_for_session {
-        tables.agenda.refuse(session, code, words);
+        tables.agenda.refuse_with(session, code, words);
     }
     closed_servers::close_server(tables, step, conn, why);
 }

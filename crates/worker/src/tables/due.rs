@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use connections::server::{Chore, CloseReason, Identity, Server, State as ServerState};
+use link::end_reason::EndReason;
 use link::pool::Pool;
 use link::session::{Session, State, WaitFor};
 use machine::sabotage::{Fault, does};
-use queueing::refusals::Reason;
 use session_state::state::ListenerWait;
 use units::{ConnId, Time, limits};
 use wire::backend::Status;
@@ -43,31 +43,19 @@ pub(crate) enum Overdue {
 }
 
 impl Overdue {
-    /// The error's message, as PgBouncer has it.
-    pub(crate) fn words(self) -> &'static str {
-        match self {
-            Overdue::QueryWait => "query_wait_timeout",
-            Overdue::Queued => "query_timeout",
-            Overdue::Query => "query timeout",
-            Overdue::ClientIdle => "client_idle_timeout",
-            Overdue::IdleTransaction => "idle transaction timeout",
-            Overdue::Transaction => "transaction timeout",
-            Overdue::Stalled => "client stalled",
-        }
-    }
-
     /// `wait_for`: what the session waits for.
-    pub(crate) fn reason(self, wait_for: WaitFor) -> Reason {
+    pub(crate) fn why(self, wait_for: WaitFor) -> EndReason {
         match (self, wait_for) {
-            (Overdue::QueryWait, WaitFor::Pin) => Reason::MaxPinned,
-            (Overdue::QueryWait, WaitFor::Limit) => Reason::LimitWaitTimeout,
-            (Overdue::QueryWait, _) => Reason::QueryWaitTimeout,
-            (Overdue::Queued, _) => Reason::QueuedTooLong,
-            (Overdue::Query, _) => Reason::RanTooLong,
-            (Overdue::ClientIdle, _) => Reason::ClientIdleTimeout,
-            (Overdue::IdleTransaction, _) => Reason::IdleTransactionTimeout,
-            (Overdue::Transaction, _) => Reason::TransactionTimeout,
-            (Overdue::Stalled, _) => Reason::ClientStalled,
+            (Overdue::QueryWait, WaitFor::Pin) => EndReason::QueryWaitTimeoutPinned,
+            (Overdue::QueryWait, WaitFor::Limit) => EndReason::LimitWaitTimeout,
+            (Overdue::QueryWait, _) => EndReason::QueryWaitTimeout,
+            (Overdue::Queued, WaitFor::Pin) => EndReason::QueuedTooLongPinned,
+            (Overdue::Queued, _) => EndReason::QueuedTooLong,
+            (Overdue::Query, _) => EndReason::RanTooLong,
+            (Overdue::ClientIdle, _) => EndReason::ClientIdleTimeout,
+            (Overdue::IdleTransaction, _) => EndReason::IdleTransactionTimeout,
+            (Overdue::Transaction, _) => EndReason::TransactionTimeout,
+            (Overdue::Stalled, _) => EndReason::Stalled,
         }
     }
 }

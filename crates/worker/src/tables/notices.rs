@@ -3,15 +3,6 @@
 use wire::backend::ErrorResponse;
 use wire::sqlstate;
 
-/// For clients of a database that a reload has removed, as in PgBouncer.
-pub(crate) const DATABASE_REMOVED: &str = "database removed";
-
-/// For a client that KILL_CLIENT ends, as in PgBouncer.
-pub(crate) const CLIENT_KILLED: &str = "admin forced disconnect";
-
-/// Why SUSPEND closes a connection whose socket does not take what was sent to it, as in PgBouncer.
-pub(crate) const SUSPEND_TIMEOUT: &str = "suspend_timeout";
-
 /// Why a session waits to be pinned.
 pub(crate) const PINNED: &str = "as many clients of this pool as max_pinned allows keep a server";
 
