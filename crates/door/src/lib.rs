@@ -95,7 +95,7 @@ enum Phase {
     /// It has brought a cancel request, which is being carried out.
     Cancelling,
     /// Its password was wrong; it is told so later.
-    Delayed { refused: Refused, until: Time },
+    Delayed { refused: Box<Refused>, until: Time },
     /// The error was sent; closed at the end of the round.
     Leaving,
 }
@@ -243,7 +243,7 @@ impl Door {
         // A client that leaves is not read any more. What one sends that waits for its refusal is thrown away.
         let Some(login) = self.logins.get_mut(conn).filter(|login| !login.is_unread()) else { return };
         if inbox::put(login, bytes).is_err() {
-            let refused = Refused(sqlstate::OUT_OF_MEMORY, "out of memory".to_owned());
+            let refused = Refused::OutOfMemory;
             self.withdraw(conn, actions);
             return self.refuse(now, conn, &refused, actions);
         }
@@ -424,8 +424,8 @@ impl Door {
                 return;
             }
         }
-        let Refused(code, text) = refused;
-        let last = ErrorResponse { severity: "FATAL", code: *code, message: text, detail: None, hint: None };
+        let message = &refused.to_string();
+        let last = ErrorResponse { severity: "FATAL", code: refused.code(), message, detail: None, hint: None };
         self.refuse_in_words(now, conn, &last, actions);
     }
 
@@ -529,7 +529,7 @@ impl Door {
                 for conn in self.logins.ids().into_iter().filter(|_| is_over) {
                     if !matches!(self.logins[conn].phase, Phase::Leaving | Phase::Cancelling) {
                         self.withdraw(conn, actions);
-                        let refused = Refused(sqlstate::PROTOCOL_VIOLATION, "suspend_timeout".to_owned());
+                        let refused = Refused::SuspendTimeout;
                         self.refuse(now, conn, &refused, actions);
                     }
                 }

@@ -33,7 +33,11 @@ macro_rules! reasons {
         impl ::std::fmt::Display for $Reason {
             fn fmt(&self, f: &mut ::std::fmt::Formatter<'_>) -> ::std::fmt::Result {
                 match self {
-                    $($Reason::$Variant $({ $($field),+ })? => write!(f, $words),)+
+                    $($Reason::$Variant $({ $($field),+ })? => {
+                        // One that is not in the words decides the SQLSTATE.
+                        $($(let _ = $field;)+)?
+                        write!(f, $words)
+                    })+
                 }
             }
         }
