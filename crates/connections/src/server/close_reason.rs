@@ -45,13 +45,13 @@ units::reasons! {
         HalfMessage => [] "half a message";
         TransactionBlock => [PROTOCOL_VIOLATION] "transaction blocks not allowed in statement pooling mode";
         SyncLost => [PROTOCOL_VIOLATION] "terminating connection because protocol synchronization was lost";
-        CopyInDoubt => [ADMIN_SHUTDOWN] "copy protocol left in doubt";
+        CopyInDoubt => [] "copy protocol left in doubt";
         /// It does not take another `temp_buffers` any more.
-        LocalBuffers => [ADMIN_SHUTDOWN] "temp_buffers cannot be set here any more";
+        LocalBuffers => [] "temp_buffers cannot be set here any more";
         /// A client has given a statement the pooler's name for another.
-        StatementNameTaken => [ADMIN_SHUTDOWN] "a prepared statement has the pooler's name";
+        StatementNameTaken => [] "a prepared statement has the pooler's name";
         /// It may have run a function that nothing was known of.
-        UnknownSideEffects => [ADMIN_SHUTDOWN] "an object defined without pgweir may have left state that cannot be reset";
+        UnknownSideEffects => [] "an object defined without pgweir may have left state that cannot be reset";
         QueryTimeout => [QUERY_CANCELED, PROTOCOL_VIOLATION, TRANSACTION_RESOLUTION_UNKNOWN] "query timeout";
         /// A cancel that was sent may hit at any time.
         CancelWaitTimeout => [ADMIN_SHUTDOWN] "cancel_wait_timeout";
@@ -70,7 +70,7 @@ units::reasons! {
         /// PostgreSQL has refused the login, and another try may succeed. The line before it has PostgreSQL's words.
         LoginFailed => [] "login failed";
         Crashed => [CONNECTION_FAILURE, TRANSACTION_RESOLUTION_UNKNOWN] "server conn crashed?";
-        ShuttingDown => [ADMIN_SHUTDOWN] "server is shutting down";
+        ShuttingDown => [] "server is shutting down";
         ErrorWhileIdle => [] "server sent an error while idle";
         /// PostgreSQL's own last words.
         Said { words: String } => [] "{words}";
