@@ -5,6 +5,8 @@ use connections::server::CloseReason;
 use queueing::refusals::Reason;
 use wire::{SqlState, sqlstate};
 
+use crate::request_refusal::RequestRefusal;
+
 units::reasons! {
     /// Why a session ends. The client gets the words as a FATAL error, unless it has left or has had its last message; the log has them
     /// behind `closing because:`.
@@ -58,7 +60,7 @@ units::reasons! {
         /// PostgreSQL's own error, or words in its place. Its SQLSTATE is PostgreSQL's.
         Said { words: String } => [] "{words}";
         /// Its request was refused, and it cannot go on.
-        Request { words: String } => [] "{words}";
+        Request { why: RequestRefusal } => [] "{why}";
     }
 }
 
@@ -70,6 +72,7 @@ impl EndReason {
             EndReason::Protocol { error } => Some(error.sqlstate()),
             EndReason::Barred { what } => Some(what.code()),
             EndReason::Server { why } => why.client_codes().first().copied(),
+            EndReason::Request { why } => Some(why.code()),
             other => other.codes().first().copied(),
         };
         first.unwrap_or(sqlstate::PROTOCOL_VIOLATION)
@@ -80,6 +83,7 @@ impl EndReason {
     pub fn may_have(&self, code: SqlState) -> bool {
         let codes = match self {
             EndReason::Server { why } => why.client_codes(),
+            EndReason::Request { why } => why.codes(),
             other => other.codes(),
         };
         codes.is_empty() || codes.contains(&code)

@@ -76,6 +76,7 @@ pub mod relaying;
 mod remedies;
 mod renaming;
 pub mod replaying;
+pub mod request_refusal;
 pub mod requests;
 mod reserving;
 pub mod role_resets;

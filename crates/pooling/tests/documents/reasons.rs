@@ -9,6 +9,7 @@ use connections::server::CloseReason;
 use connections::{Barred, Broken};
 use door::refused::{LookupEnd, Refused};
 use link::end_reason::EndReason;
+use link::request_refusal::RequestRefusal;
 use units::reasons::printed;
 use wire::SqlState;
 
@@ -21,9 +22,10 @@ const CONSOLE: &str = "## On the console";
 type Rows = &'static [(&'static [SqlState], &'static str)];
 
 /// Each table, with the headings under which its new rows are put: on the page of errors, and on that of log lines.
-const TABLES: [(Rows, &str, &str); 6] = [
+const TABLES: [(Rows, &str, &str); 7] = [
     (Refused::ROWS, "## Logging in", "### Why a client's connection ended"),
     (EndReason::ROWS, "## Running statements", "### Why a client's connection ended"),
+    (RequestRefusal::ROWS, "## Waiting for a server", "### Why a client's connection ended"),
     (Barred::ROWS, "## Running statements", "### Why a client's connection ended"),
     (CloseReason::ROWS, "## The server is gone", "### Why a server's connection ended"),
     (Broken::ROWS, "## The server is gone", "### Why a server's connection ended"),

@@ -8,6 +8,7 @@
 
 use connections::encryption::Next;
 use connections::server::{CloseReason, Overdue, Server, State as ServerState};
+use link::request_refusal::RequestRefusal;
 use link::session::{State, WaitFor};
 use machine::action::Action;
 use machine::mail::{CancelTicket, ToDoor};
@@ -17,7 +18,6 @@ use units::{ConnId, Serial};
 
 use crate::limits::limiters::{Limiters, Outcome};
 use crate::limits::{permits, pin_queue};
-use crate::servers::cancellers::BY_REQUEST;
 use crate::servers::{cancellers, drains, free_servers};
 use crate::sessions::links;
 use crate::tables::cancels::take_back;
@@ -90,10 +90,12 @@ fn cancel_query(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<'_
     match tables.sessions[conn].state() {
         State::Linked { server } => {
             if !permits::end_linked_wait(tables, limiters, step, conn, Outcome::Cancelled) {
-                cancellers::cancel_linked(tables, step, conn, server, BY_REQUEST);
+                cancellers::cancel_linked(tables, step, conn, server, &RequestRefusal::UserRequest);
             }
         }
-        State::Replicating { server } => cancellers::cancel_linked(tables, step, conn, server, BY_REQUEST),
+        State::Replicating { server } => {
+            cancellers::cancel_linked(tables, step, conn, server, &RequestRefusal::UserRequest)
+        }
         // The client does not know its key yet.
         State::Waiting { wait_for: WaitFor::Login | WaitFor::Own, .. } | State::Opening { .. } => {}
         State::Waiting { .. } => cancel_waiting(tables, limiters, step, conn),
@@ -110,7 +112,7 @@ fn cancel_query(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<'_
 /// No server has seen the query: it is answered as cancelled here.
 fn cancel_waiting(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<'_>, conn: ConnId) {
     let session = &mut tables.sessions[conn];
-    if !take_back(step, conn, session, BY_REQUEST) {
+    if !take_back(step, conn, session, &RequestRefusal::UserRequest) {
         return;
     }
     let more = !session.incoming.inbox.is_empty();

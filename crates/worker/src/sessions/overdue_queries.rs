@@ -2,7 +2,8 @@
 //! effect, or must not be sent since PostgreSQL may be committing.
 
 use connections::server::{CloseReason, Overdue};
-use link::overdue::{PGBOUNCERS_WORDS, WORDS};
+use link::overdue::PGBOUNCERS_WORDS;
+use link::request_refusal::RequestRefusal;
 use machine::Step;
 use machine::observe::{Level, Topic};
 use machine::sabotage::{Fault, does};
@@ -29,9 +30,9 @@ pub(crate) fn cancel_overdue(tables: &mut Tables, limiters: &mut Limiters, step:
     }
     server.cancel.overdue = Overdue::Since(step.now);
     refusals::count_ended(tables, step, conn, Reason::RunTimeout);
-    let words = tables.settings.global.login.words.choose(WORDS.to_owned(), PGBOUNCERS_WORDS);
+    let words = tables.settings.global.login.words.choose(RequestRefusal::QueryTimeout.to_string(), PGBOUNCERS_WORDS);
     tables.view().log_session(step, conn, Level::Warning, Topic::PoolerErrors, words);
-    cancellers::cancel_linked(tables, step, conn, server_id, WORDS);
+    cancellers::cancel_linked(tables, step, conn, server_id, &RequestRefusal::QueryTimeout);
     timers::arm_session(tables, conn);
 }
 

@@ -6,9 +6,8 @@ use link::ending::Ending;
 use link::pool::Pool;
 use units::{ConnId, PoolId};
 use wire::SqlState;
-use wire::backend::ErrorResponse;
 
-use crate::tables::followups::{Before, Fatal, Followup, Followups, SessionEnd};
+use crate::tables::followups::{Before, Fatal, Followup, Followups, RequestError, SessionEnd};
 
 /// The next thing to do in a step.
 #[derive(Debug)]
@@ -59,8 +58,8 @@ impl Agenda {
     }
 
     /// Like [`Agenda::refuse`], with all fields of this error for its request, but as FATAL.
-    pub(crate) fn refuse_as(&mut self, session: ConnId, words: &ErrorResponse<'_>) {
-        self.end(session, SessionEnd::Refused(Fatal::of(words)));
+    pub(crate) fn refuse_as(&mut self, session: ConnId, error: &RequestError) {
+        self.end(session, SessionEnd::Refused(Fatal::of(error)));
     }
 
     /// A session ends because of what its client has sent.

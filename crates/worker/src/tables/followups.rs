@@ -1,8 +1,11 @@
 //! What a decision means for other parts: noted here, and done before anything else in the step.
 
+use std::borrow::Cow;
+
 use connections::Permits;
 use connections::server::CloseReason;
 use link::end_reason::EndReason;
+use link::request_refusal::RequestRefusal;
 use units::{ConnId, PoolId};
 use wire::SqlState;
 use wire::backend::ErrorResponse;
@@ -63,13 +66,13 @@ pub(crate) struct Fatal {
 }
 
 impl Fatal {
-    /// Takes over the fields of an error for the client's request, whatever its severity.
-    pub(crate) fn of(error: &ErrorResponse<'_>) -> Fatal {
+    /// Takes over the fields of an error for the client's request.
+    pub(crate) fn of(error: &RequestError) -> Fatal {
         Fatal {
-            why: EndReason::Request { words: error.message.to_owned() },
-            code: error.code,
-            detail: error.detail.map(str::to_owned),
-            hint: error.hint.map(str::to_owned),
+            why: EndReason::Request { why: error.why.clone() },
+            code: error.why.code(),
+            detail: error.detail.clone(),
+            hint: error.hint.as_deref().map(str::to_owned),
         }
     }
 
@@ -82,6 +85,21 @@ impl Fatal {
             detail: self.detail.as_deref(),
             hint: self.hint.as_deref(),
         }
+    }
+}
+
+/// The error for a request.
+#[derive(Debug)]
+pub(crate) struct RequestError {
+    pub(crate) why: RequestRefusal,
+    pub(crate) detail: Option<String>,
+    pub(crate) hint: Option<Cow<'static, str>>,
+}
+
+impl RequestError {
+    pub(crate) fn encode(&self, out: &mut Vec<u8>) {
+        let (code, message, detail) = (self.why.code(), &self.why.to_string(), self.detail.as_deref());
+        ErrorResponse { severity: "ERROR", code, message, detail, hint: self.hint.as_deref() }.encode(out);
     }
 }
 

@@ -1,6 +1,5 @@
 //! Read-only questions about a worker: what sessions wait for, which would be served, and lines for the log.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,6 +7,7 @@ use connections::server::{CloseReason, LimitWait, Server};
 use link::listening::pid_in_notifications;
 use link::notifiers::Notifiers;
 use link::pool::Pool;
+use link::request_refusal::RequestRefusal;
 use link::session::{Admission, Session, State, WaitFor};
 use link::statistics::Statistics;
 use machine::observe::{About, Fact, Level, Topic};
@@ -20,7 +20,6 @@ use units::table::Table;
 use units::{ConnId, PoolId, Time, WorkerId, limits};
 use wire::backend::Status;
 
-use crate::tables::notices::PINNED;
 use crate::tables::pools::Pools;
 use crate::tables::stopping::Stopping;
 
@@ -107,16 +106,11 @@ impl View<'_> {
         is_late.then_some((since, deadline_ms))
     }
 
-    /// The message and DETAIL for a session whose wait ends, with `max_pinned` if it waited for that.
-    pub(crate) fn with_pin_limit(
-        &self,
-        conn: ConnId,
-        words: &'static str,
-        detail: String,
-    ) -> (Cow<'static, str>, String) {
+    /// The reason and DETAIL for a session whose wait ends, with `max_pinned` if it waited for that.
+    pub(crate) fn with_pin_limit(&self, conn: ConnId, why: RequestRefusal, detail: String) -> (RequestRefusal, String) {
         match self.pin_limit(conn) {
-            Some(limit) => (format!("{words}: {PINNED}").into(), format!("{detail} {limit}")),
-            None => (words.into(), detail),
+            Some(limit) => (why.pinned(), format!("{detail} {limit}")),
+            None => (why, detail),
         }
     }
 
