@@ -20,7 +20,7 @@ const FEW: u64 = 3_200;
 const MANY: u64 = 12_800;
 
 /// How pgbench sends its queries.
-struct Load {
+struct PgbenchLoad {
     /// `-M`
     style: &'static str,
     clients: u64,
@@ -28,11 +28,11 @@ struct Load {
     servers: &'static str,
 }
 
-const LOADS: [Load; 4] = [
-    Load { style: "simple", clients: 1, servers: "4" },
-    Load { style: "simple", clients: 8, servers: "4" },
-    Load { style: "simple", clients: 64, servers: "20" },
-    Load { style: "prepared", clients: 8, servers: "4" },
+const LOADS: [PgbenchLoad; 4] = [
+    PgbenchLoad { style: "simple", clients: 1, servers: "4" },
+    PgbenchLoad { style: "simple", clients: 8, servers: "4" },
+    PgbenchLoad { style: "simple", clients: 64, servers: "20" },
+    PgbenchLoad { style: "prepared", clients: 8, servers: "4" },
 ];
 
 /// What the cluster is like: small, and in memory.
@@ -64,7 +64,7 @@ pub fn print(place: &Premises, contestants: &[Contestant], rounds: usize, functi
         }
         for (contestant, samples) in contestants.iter().zip(samples) {
             let Range { median, low, high } = Range::of(samples).ok_or("no round was counted")?;
-            let Load { style, clients, .. } = load;
+            let PgbenchLoad { style, clients, .. } = load;
             println!("{:<24} {style:<10} {clients:>3} clients {median:>8.0} ({low:.0} to {high:.0})", contestant.name);
         }
     }
@@ -76,7 +76,7 @@ fn whole(
     place: &Premises,
     cluster: &Cluster,
     contestant: &Contestant,
-    load: &Load,
+    load: &PgbenchLoad,
     transactions: u64,
 ) -> Result<Profile, String> {
     let room = place.room(&format!("select-{}-{}-{}-{transactions}", contestant.name, load.style, load.clients))?;

@@ -48,19 +48,12 @@ impl<'a> Channel<'a> {
         let may_bind = self.wanted != ChannelBinding::Disable;
         let hash = self.facts.and_then(|facts| facts.end_point.as_deref()).filter(|_| may_bind);
         match hash {
-            None if self.facts.is_none() && is_required => broken("channel binding required, but SSL not in use"),
-            None if self.facts.is_none() && is_offered && may_bind => {
-                broken("server offered SCRAM-SHA-256-PLUS authentication over a non-SSL connection")
-            }
+            None if self.facts.is_none() && is_required => Err(Broken::BindingWithoutTls),
+            None if self.facts.is_none() && is_offered && may_bind => Err(Broken::BindingOfferedInClear),
             Some(hash) if is_offered => Ok((MECHANISM_PLUS, ClientBinding::Chosen(hash))),
-            None if is_required && is_offered => {
-                broken("channel binding is required, but the server's certificate has no hash to bind to")
-            }
-            _ if is_required => broken(
-                "channel binding is required, but server did not offer an authentication method that supports channel \
-                 binding",
-            ),
-            _ if !offered.offers(MECHANISM.as_bytes()) => broken("server offers no SASL mechanism we know"),
+            None if is_required && is_offered => Err(Broken::BindingWithoutHash),
+            _ if is_required => Err(Broken::BindingNotOffered),
+            _ if !offered.offers(MECHANISM.as_bytes()) => Err(Broken::NoMechanism),
             Some(_) => Ok((MECHANISM, ClientBinding::NotOffered)),
             None => Ok((MECHANISM, ClientBinding::Unused)),
         }
@@ -72,9 +65,7 @@ impl<'a> Channel<'a> {
     /// It may not.
     pub(crate) fn allow_unbound(self) -> Result<(), Broken> {
         match self.wanted {
-            ChannelBinding::Require => {
-                broken("channel binding required but not supported by server's authentication request")
-            }
+            ChannelBinding::Require => Err(Broken::BindingNotSupported),
             ChannelBinding::Disable | ChannelBinding::Prefer => Ok(()),
         }
     }
@@ -85,16 +76,10 @@ impl<'a> Channel<'a> {
     /// It may not.
     pub(crate) fn accept(self, is_bound: bool) -> Result<(), Broken> {
         match self.wanted {
-            ChannelBinding::Require if !is_bound => {
-                broken("channel binding required, but server authenticated client without channel binding")
-            }
+            ChannelBinding::Require if !is_bound => Err(Broken::NotBound),
             _ => Ok(()),
         }
     }
-}
-
-fn broken<T>(why: &str) -> Result<T, Broken> {
-    Err(Broken(why.to_owned()))
 }
 
 #[cfg(test)]
@@ -117,7 +102,7 @@ mod tests {
             Ok((MECHANISM, ClientBinding::NotOffered)) => "y".to_owned(),
             Ok((MECHANISM, ClientBinding::Unused)) => "n".to_owned(),
             Ok(other) => panic!("{other:?}"),
-            Err(Broken(why)) => why,
+            Err(why) => why.to_string(),
         }
     }
 

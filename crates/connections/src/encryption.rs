@@ -159,21 +159,19 @@ impl Encryption {
     /// It says anything but one byte, or it has no TLS and must have.
     pub fn received(&mut self, bytes: &[u8]) -> Result<Next, Broken> {
         if self.stage != Stage::Asked {
-            return Err(Broken("server spoke before it was asked".to_owned()));
+            return Err(Broken::SpokeFirst);
         }
         match bytes {
             b"S" => Ok(self.encrypt()),
-            b"N" if self.mode >= SslMode::Require => {
-                Err(Broken("server does not support TLS, which is required".to_owned()))
-            }
+            b"N" if self.mode >= SslMode::Require => Err(Broken::NoTls),
             b"N" => {
                 self.stage = Stage::Clear;
                 Ok(Next::LogIn)
             }
-            [b'S' | b'N', ..] => Err(Broken("received unencrypted data after SSL response".to_owned())),
+            [b'S' | b'N', ..] => Err(Broken::ClearAfterAnswer),
             // A server from before TLS, or somebody who wants to be taken for one: its words are not to be trusted.
-            [b'E', ..] => Err(Broken("server sent an error response during TLS negotiation".to_owned())),
-            _ => Err(Broken("received invalid response to TLS negotiation".to_owned())),
+            [b'E', ..] => Err(Broken::ErrorForAnswer),
+            _ => Err(Broken::OtherAnswer),
         }
     }
 
@@ -232,7 +230,7 @@ mod tests {
                     Ok(Next::LogIn) => "clear after all".to_owned(),
                     Ok(Next::Encrypt { host, is_direct: false }) => format!("TLS to {host}"),
                     Ok(other) => panic!("{other:?}"),
-                    Err(Broken(why)) => why,
+                    Err(why) => why.to_string(),
                 }
             }
         }

@@ -18,17 +18,14 @@ use wire::backend::{
 use wire::frontend::{Password as PasswordMessage, SaslInitial, SaslResponse};
 use wire::{HEADER_LEN, Header};
 
-use crate::Broken;
 use crate::channel::Channel;
+use crate::{Broken, MessageType};
 
 /// At most so many reported parameters are kept, so that a hostile server cannot fill memory.
 const REPORTED_MAX: usize = 1000;
 
 /// The newest minor version of the protocol that servers may be asked for.
 pub const MINOR_MAX: u16 = 2;
-
-/// The secret is not of the kind that the server requires, or there is none.
-pub const WRONG_PASSWORD_TYPE: &str = "wrong password type";
 
 /// A login in progress.
 #[derive(Debug, Default)]
@@ -121,7 +118,7 @@ impl ServerLogin {
             let rest = &bytes[*at..];
             let Some(header) = Header::parse(rest)? else { return Ok(Progress::Open) };
             if header.body_len() > limits::SERVER_MESSAGE_LEN_MAX {
-                return Err(Broken("message from server is too long".to_owned()));
+                return Err(Broken::TooLong);
             }
             if rest.len() < header.total_len() {
                 return Ok(Progress::Open);
@@ -150,7 +147,7 @@ impl ServerLogin {
             tag::NOTICE => {}
             tag::NEGOTIATE_VERSION => negotiated(NegotiateVersion::decode(body)?)?,
             _ if !self.authenticated => {
-                return Err(Broken(format!("unexpected message before authentication: {}", tag.escape_ascii())));
+                return Err(Broken::BeforeAuthentication { message: MessageType(tag) });
             }
             tag::PARAMETER_STATUS => {
                 let status = ParameterStatus::decode(body)?;
@@ -165,11 +162,11 @@ impl ServerLogin {
             tag::READY_FOR_QUERY => {
                 let ready = ReadyForQuery::decode(body)?;
                 if ready.status != Status::Idle {
-                    return Err(Broken("server starts inside a transaction".to_owned()));
+                    return Err(Broken::InTransaction);
                 }
                 return Ok(Progress::Ready);
             }
-            other => return Err(Broken(format!("unexpected message during login: {}", other.escape_ascii()))),
+            other => return Err(Broken::DuringLogin { message: MessageType(other) }),
         }
         Ok(Progress::Open)
     }
@@ -182,19 +179,19 @@ impl ServerLogin {
         out: &mut Vec<u8>,
     ) -> Result<Progress<'b>, Broken> {
         if self.authenticated {
-            return Err(Broken("authentication request after AuthenticationOk".to_owned()));
+            return Err(Broken::AuthenticatedTwice);
         }
         match request {
             Authentication::Ok => {
                 if self.scram.is_some() && !self.verified {
-                    return Err(Broken("server skipped its part of the SCRAM exchange".to_owned()));
+                    return Err(Broken::ScramSkipped);
                 }
                 credentials.channel.accept(self.scram.as_ref().is_some_and(ClientExchange::is_bound))?;
                 self.authenticated = true;
             }
             Authentication::CleartextPassword => {
                 credentials.channel.allow_unbound()?;
-                let Some(Secret::Plain(password)) = credentials.secret else { return Err(wrong_password_type()) };
+                let Some(Secret::Plain(password)) = credentials.secret else { return Err(Broken::WrongPasswordType) };
                 self.mark = credentials.mark();
                 PasswordMessage { password: password.as_str().as_bytes() }.encode(out);
             }
@@ -203,14 +200,14 @@ impl ServerLogin {
                 let hash = match credentials.secret {
                     Some(Secret::Plain(password)) => Md5Hash::of(password.as_str(), credentials.user),
                     Some(Secret::Md5(hash)) => hash.clone(),
-                    _ => return Err(wrong_password_type()),
+                    _ => return Err(Broken::WrongPasswordType),
                 };
                 self.mark = credentials.mark();
                 PasswordMessage { password: auth::md5::response(&hash, salt).as_bytes() }.encode(out);
             }
             Authentication::Sasl { mechanisms } => {
                 if self.scram.is_some() {
-                    return Err(Broken("SASL message out of order".to_owned()));
+                    return Err(Broken::SaslOutOfOrder);
                 }
                 let (mechanism, binding) = credentials.channel.choose(mechanisms)?;
                 let (exchange, first) = ClientExchange::start_in(binding, nonce);
@@ -219,16 +216,16 @@ impl ServerLogin {
             }
             Authentication::SaslContinue(data) => return self.challenged(data, credentials, out),
             Authentication::SaslFinal(data) => {
-                let scram = self.scram.as_mut().ok_or_else(|| Broken("SASL message out of order".to_owned()))?;
-                scram.verify(data).map_err(|error| Broken(error.to_string()))?;
+                let scram = self.scram.as_mut().ok_or(Broken::SaslOutOfOrder)?;
+                scram.verify(data)?;
                 self.verified = true;
             }
             // A pool has no tickets.
             Authentication::Gss | Authentication::GssContinue(_) => {
-                return Err(Broken("server asks for GSSAPI, which the pooler cannot do".to_owned()));
+                return Err(Broken::Gss);
             }
             Authentication::Other(method) => {
-                return Err(Broken(format!("server asks for an unknown authentication method: {method}")));
+                return Err(Broken::UnknownMethod { method });
             }
         }
         Ok(Progress::Open)
@@ -240,8 +237,8 @@ impl ServerLogin {
         credentials: Credentials<'_>,
         out: &mut Vec<u8>,
     ) -> Result<Progress<'b>, Broken> {
-        let scram = self.scram.as_mut().ok_or_else(|| Broken("SASL message out of order".to_owned()))?;
-        let challenge = scram.challenge(data).map_err(|error| Broken(error.to_string()))?;
+        let scram = self.scram.as_mut().ok_or(Broken::SaslOutOfOrder)?;
+        let challenge = scram.challenge(data)?;
         let derived = credentials.derived.filter(|derived| derived.fits(&challenge, credentials.secret));
         let keys = match (derived, credentials.secret) {
             (Some(derived), _) => &derived.keys,
@@ -251,7 +248,7 @@ impl ServerLogin {
                 self.mark = credentials.mark();
                 return Ok(Progress::Derive { password: password.clone(), salt, iterations });
             }
-            (None, _) => credentials.client_keys.ok_or_else(wrong_password_type)?,
+            (None, _) => credentials.client_keys.ok_or(Broken::WrongPasswordType)?,
         };
         self.mark = match derived {
             Some(_) => credentials.mark(),
@@ -276,7 +273,7 @@ impl ServerLogin {
 }
 
 fn respond(scram: &mut ClientExchange, keys: &Keys, out: &mut Vec<u8>) -> Result<(), Broken> {
-    let last = scram.respond(keys).map_err(|error| Broken(error.to_string()))?;
+    let last = scram.respond(keys)?;
     SaslResponse { response: &last }.encode(out);
     Ok(())
 }
@@ -288,18 +285,10 @@ fn respond(scram: &mut ClientExchange, keys: &Keys, out: &mut Vec<u8>) -> Result
 /// It names a version that we have not asked for, or an extension: we ask for none.
 //= pg18 protocol-message-formats#PROTOCOL-MESSAGE-FORMATS-NEGOTIATEPROTOCOLVERSION
 fn negotiated(told: Negotiated<'_>) -> Result<(), Broken> {
-    let why = if told.minor > i32::from(MINOR_MAX) {
-        "server requested downgrade to a higher-numbered version"
-    } else if told.count() > 0 {
-        "server reported an unsupported parameter that was not requested"
-    } else {
-        return Ok(());
-    };
-    Err(Broken(format!("received invalid protocol negotiation message: {why}")))
-}
-
-fn wrong_password_type() -> Broken {
-    Broken(WRONG_PASSWORD_TYPE.to_owned())
+    if told.minor > i32::from(MINOR_MAX) {
+        return Err(Broken::HigherVersion);
+    }
+    if told.count() > 0 { Err(Broken::UnknownParameter) } else { Ok(()) }
 }
 
 #[cfg(test)]
@@ -385,7 +374,7 @@ mod tests {
         let last = SaslResponse::decode(&out[HEADER_LEN..]).expect("ours");
         let done = exchange.finish(last.response).expect("the password is right");
         let early = read(&mut login, &request(Authentication::Ok), with(None));
-        assert_eq!(early, Err(Broken("server skipped its part of the SCRAM exchange".to_owned())));
+        assert_eq!(early, Err(Broken::ScramSkipped));
         let final_message = request(Authentication::SaslFinal(&done.server_final));
         assert_eq!(read(&mut login, &final_message, with(None)), Ok((Progress::Open, Vec::new())));
         assert_eq!(read(&mut login, &request(Authentication::Ok), with(None)), Ok((Progress::Open, Vec::new())));
@@ -418,7 +407,7 @@ mod tests {
     fn a_secret_of_another_kind_is_never_sent() {
         let hash = Secret::Md5(Md5Hash::of(PASSWORD, "ann"));
         let verifier = Secret::Scram(Verifier::derive(PASSWORD, b"0123456789abcdef", 4));
-        let wrong = Err(Broken(WRONG_PASSWORD_TYPE.to_owned()));
+        let wrong = Err(Broken::WrongPasswordType);
         for secret in [None, Some(&hash), Some(&verifier)] {
             let clear = read(&mut ServerLogin::default(), &request(Authentication::CleartextPassword), with(secret));
             assert_eq!(clear, wrong, "{secret:?}");
@@ -444,7 +433,8 @@ mod tests {
     #[test]
     fn what_a_server_may_not_send_breaks_the_login() {
         let status = message(|out| ParameterStatus { name: b"a", value: b"b" }.encode(out));
-        let refused = |login: &mut ServerLogin, bytes: &[u8]| read(login, bytes, with(None)).expect_err("refused").0;
+        let refused =
+            |login: &mut ServerLogin, bytes: &[u8]| read(login, bytes, with(None)).expect_err("refused").to_string();
         let early = refused(&mut ServerLogin::default(), &status);
         assert_eq!(early, "unexpected message before authentication: S");
         let mut login = ServerLogin::default();
@@ -457,14 +447,14 @@ mod tests {
         assert_eq!(refused(&mut login, &within), "server starts inside a transaction");
         let long = [&b"S"[..], &(limits::SERVER_MESSAGE_LEN_MAX as i32 + 5).to_be_bytes()].concat();
         let told = login.read(&long, &mut 0, with(None), &mut Random::seeded(1), &mut Vec::new());
-        assert_eq!(told, Err(Broken("message from server is too long".to_owned())));
+        assert_eq!(told, Err(Broken::TooLong));
     }
 
     #[test]
     fn a_negotiated_version_is_none_that_was_not_asked_for() {
         let told = |minor: i32, unknown: &[&[u8]]| {
             let bytes = message(|out| NegotiateVersion { minor, unknown }.encode(out));
-            read(&mut ServerLogin::default(), &bytes, with(None)).map_err(|Broken(why)| why)
+            read(&mut ServerLogin::default(), &bytes, with(None)).map_err(|why| why.to_string())
         };
         let invalid = |why: &str| Err(format!("received invalid protocol negotiation message: {why}"));
         for minor in 0..=2 {

@@ -20,7 +20,6 @@ use machine::observe::Peer;
 use machine::{Secure, Secured, Settings};
 use settings::SslMode;
 use units::{ConnId, heap};
-use wire::sqlstate;
 
 use super::{Login, Phase, Refused, startup};
 
@@ -108,14 +107,12 @@ impl Login {
     /// It is encrypted already, or has sent more in the clear. Nothing but a Terminate is a client that has ended: it gets its answer, and no error.
     pub(super) fn answer(&mut self, agrees: bool, conn: ConnId, actions: &mut Actions) -> Result<bool, Refused> {
         if self.encryption.facts().is_some() {
-            let text = "received a request for encryption inside an encrypted connection".to_owned();
-            return Err(Refused(sqlstate::PROTOCOL_VIOLATION, text));
+            return Err(Refused::EncryptedTwice);
         }
         let rest = std::mem::take(&mut self.inbox);
         if !rest.is_empty() && rest != TERMINATE {
             // Bytes sent before our answer would be read as if they had been encrypted (CVE-2021-23214).
-            let text = "received unencrypted data after SSL request".to_owned();
-            return Err(Refused(sqlstate::PROTOCOL_VIOLATION, text));
+            return Err(Refused::ClearAfterRequest);
         }
         actions.send_new(conn, |out| out.push(if agrees { b'S' } else { b'N' }));
         startup::packet(&rest, &mut self.phase)?;
@@ -143,7 +140,7 @@ impl Login {
     pub(super) fn check_encryption(&self, settings: &Settings) -> Result<(), Refused> {
         let must = settings.global.tls.client_tls_sslmode >= SslMode::Require && is_offered(settings, self.peer);
         if must && self.encryption.facts().is_none() {
-            return Err(Refused(sqlstate::INVALID_AUTHORIZATION, "SSL required".to_owned()));
+            return Err(Refused::NoTls);
         }
         Ok(())
     }

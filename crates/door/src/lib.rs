@@ -28,7 +28,7 @@ mod penalties;
 mod posts;
 mod proof;
 mod proxies;
-mod refused;
+pub mod refused;
 mod secrets;
 mod startup;
 mod stopping;
@@ -36,6 +36,7 @@ mod strangers;
 mod turns;
 mod weight;
 
+pub use method::SystemUsers;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -54,7 +55,6 @@ use machine::refused_logins::RefusedLogins;
 use machine::upgrade::{DoorTurn, ToOther, ToSuccessor};
 use machine::{Proved, Settings, Suspension};
 use method::Method;
-pub use method::SystemUsers;
 use outward::Outward;
 use penalties::{Failure, Penalties};
 use posts::depart;
@@ -95,7 +95,7 @@ enum Phase {
     /// It has brought a cancel request, which is being carried out.
     Cancelling,
     /// Its password was wrong; it is told so later.
-    Delayed { refused: Refused, until: Time },
+    Delayed { refused: Box<Refused>, until: Time },
     /// The error was sent; closed at the end of the round.
     Leaving,
 }
@@ -243,7 +243,7 @@ impl Door {
         // A client that leaves is not read any more. What one sends that waits for its refusal is thrown away.
         let Some(login) = self.logins.get_mut(conn).filter(|login| !login.is_unread()) else { return };
         if inbox::put(login, bytes).is_err() {
-            let refused = Refused(sqlstate::OUT_OF_MEMORY, "out of memory".to_owned());
+            let refused = Refused::OutOfMemory;
             self.withdraw(conn, actions);
             return self.refuse(now, conn, &refused, actions);
         }
@@ -424,8 +424,8 @@ impl Door {
                 return;
             }
         }
-        let Refused(code, text) = refused;
-        let last = ErrorResponse { severity: "FATAL", code: *code, message: text, detail: None, hint: None };
+        let message = &refused.to_string();
+        let last = ErrorResponse { severity: "FATAL", code: refused.code(), message, detail: None, hint: None };
         self.refuse_in_words(now, conn, &last, actions);
     }
 
@@ -529,7 +529,7 @@ impl Door {
                 for conn in self.logins.ids().into_iter().filter(|_| is_over) {
                     if !matches!(self.logins[conn].phase, Phase::Leaving | Phase::Cancelling) {
                         self.withdraw(conn, actions);
-                        let refused = Refused(sqlstate::PROTOCOL_VIOLATION, "suspend_timeout".to_owned());
+                        let refused = Refused::SuspendTimeout;
                         self.refuse(now, conn, &refused, actions);
                     }
                 }

@@ -17,9 +17,8 @@ use std::sync::Arc;
 use hba::{ClientCert, ClientName, Connection, Encryption};
 use machine::observe::Peer;
 use machine::{CertificateNames, Outside, Secured, Settings};
-use settings::AuthType;
+use settings::{AuthType, Words};
 use units::names::shown;
-use wire::sqlstate;
 
 use super::Refused;
 use super::startup::Wish;
@@ -85,12 +84,11 @@ impl Facts<'_> {
             is_replication: self.wish.replicates_cluster(),
         };
         let Some(rule) = self.settings.hba.first(&connection) else {
-            return Err(self.refused("no pg_hba.conf entry for"));
+            return Err(self.refused(false));
         };
         let options = &rule.options;
         if options.client_cert.is_some() && self.certificate().is_none() {
-            let text = "connection requires a valid client certificate".to_owned();
-            return Err(Refused(sqlstate::INVALID_AUTHORIZATION, text));
+            return Err(Refused::NoCertificate);
         }
         if options.client_cert == Some(ClientCert::VerifyFull) && rule.method != hba::Method::Cert {
             self.by_certificate(options.map.as_deref(), options.client_name)?;
@@ -98,7 +96,7 @@ impl Facts<'_> {
         match rule.method {
             hba::Method::Cert => self.by_certificate(options.map.as_deref(), options.client_name),
             hba::Method::Trust => Ok(Method::Trust),
-            hba::Method::Reject | hba::Method::Unsupported(_) => Err(self.refused("pg_hba.conf rejects")),
+            hba::Method::Reject | hba::Method::Unsupported(_) => Err(self.refused(true)),
             hba::Method::Password => Ok(Method::Clear),
             hba::Method::Md5 => Ok(Method::Md5),
             hba::Method::Scram => Ok(Method::Scram),
@@ -120,7 +118,7 @@ impl Facts<'_> {
             Peer::Tcp { .. } => None,
         };
         let is_allowed = name.is_some_and(|name| self.settings.ident.allow(map, name, &self.wish.user));
-        if is_allowed { Ok(Method::Trust) } else { Err(self.failed("Peer", "unix socket login rejected")) }
+        if is_allowed { Ok(Method::Trust) } else { Err(self.failed("Peer", Refused::UnixLoginRejected)) }
     }
 
     fn certificate(&self) -> Option<&CertificateNames> {
@@ -135,11 +133,7 @@ impl Facts<'_> {
             ClientName::DistinguishedName => Some(&*names.distinguished_name).filter(|name| !name.is_empty()),
         });
         let is_allowed = name.is_some_and(|name| self.settings.ident.allow(map, name, &self.wish.user));
-        if is_allowed {
-            Ok(Method::Trust)
-        } else {
-            Err(self.failed("certificate", "certificate authentication failed"))
-        }
+        if is_allowed { Ok(Method::Trust) } else { Err(self.failed("certificate", Refused::CertificateFailed)) }
     }
 
     /// Who others ask, and how. It was made when the file was read: of a login it is a share and no copy, so it weighs nothing. A
@@ -153,35 +147,35 @@ impl Facts<'_> {
         address(self.peer)
     }
 
-    /// PostgreSQL's words for who may not come in.
-    fn refused(&self, what: &str) -> Refused {
+    /// PostgreSQL's words for who may not come in. `by_line`: a line of the file rejects it; otherwise there is no line for it.
+    fn refused(&self, by_line: bool) -> Refused {
+        if self.settings.global.login.words == Words::PgBouncer {
+            return Refused::LoginRejected;
+        }
         let host = self.address().map_or_else(|| "[local]".to_owned(), |address| address.to_string());
         let (user, database) = (shown(&self.wish.user), shown(&self.wish.database));
         let encryption = if self.encryption.is_some() { "SSL encryption" } else { "no encryption" };
-        let rejects = what.ends_with("rejects");
-        let text = match (self.wish.replicates_cluster(), rejects) {
-            (true, true) => format!("{what} replication connection for host \"{host}\", user \"{user}\", {encryption}"),
-            (true, false) => {
-                format!("{what} replication connection from host \"{host}\", user \"{user}\", {encryption}")
-            }
+        let client = match (self.wish.replicates_cluster(), by_line) {
+            (true, true) => format!("replication connection for host \"{host}\", user \"{user}\", {encryption}"),
+            (true, false) => format!("replication connection from host \"{host}\", user \"{user}\", {encryption}"),
             (false, true) => {
-                format!("{what} connection for host \"{host}\", user \"{user}\", database \"{database}\", {encryption}")
+                format!("connection for host \"{host}\", user \"{user}\", database \"{database}\", {encryption}")
             }
-            (false, false) => format!("{what} host \"{host}\", user \"{user}\", database \"{database}\", {encryption}"),
+            (false, false) => format!("host \"{host}\", user \"{user}\", database \"{database}\", {encryption}"),
         };
-        let text = self.settings.global.login.words.choose(text, "login rejected");
-        Refused(sqlstate::INVALID_AUTHORIZATION, text)
+        if by_line { Refused::HbaRejects { client } } else { Refused::NoHbaEntry { client } }
     }
 
     /// Where the file that was read is ahead of what there is.
     fn unbuilt(&self) -> Refused {
-        Refused(sqlstate::PROTOCOL_VIOLATION, "bouncer config error".to_owned())
+        Refused::ConfigError
     }
 
-    fn failed(&self, what: &str, pgbouncer: &str) -> Refused {
-        let text = format!("{what} authentication failed for user \"{}\"", shown(&self.wish.user));
-        let text = self.settings.global.login.words.choose(text, pgbouncer);
-        Refused(sqlstate::INVALID_AUTHORIZATION, text)
+    fn failed(&self, method: &'static str, pgbouncer: Refused) -> Refused {
+        match self.settings.global.login.words {
+            Words::PostgreSql => Refused::NotConfirmed { method, user: shown(&self.wish.user).to_string() },
+            Words::PgBouncer => pgbouncer,
+        }
     }
 }
 

@@ -33,7 +33,6 @@ use units::names::shown;
 use units::{ConnId, Time, heap, limits};
 use wire::backend::{self, Authentication};
 use wire::frontend::{Password as PasswordMessage, SaslInitial, SaslResponse};
-use wire::sqlstate;
 
 use super::method::{Method, address};
 use super::penalties::Failure;
@@ -131,10 +130,10 @@ impl Exchange {
     }
 
     /// What is said to a message of another kind.
-    pub(super) fn unexpected(&self, tag: u8) -> String {
+    pub(super) fn unexpected(&self, tag: u8) -> Refused {
         match self {
-            Exchange::Message(_) => format!("expected GSS response, got message type {tag}"),
-            _ => "expected a password response".to_owned(),
+            Exchange::Message(_) => Refused::NoGssMessage { type_byte: tag },
+            _ => Refused::NoPasswordMessage,
         }
     }
 
@@ -158,8 +157,7 @@ impl Exchange {
             Exchange::Password => {
                 let given = PasswordMessage::decode(body)?.password;
                 if given.is_empty() {
-                    let text = "empty password returned by client".to_owned();
-                    return Err(Refused(sqlstate::INVALID_PASSWORD, text));
+                    return Err(Refused::EmptyPassword);
                 }
                 match std::str::from_utf8(given) {
                     Ok(given) => Ok(about(login, Password::new(given), scene)),
@@ -170,8 +168,7 @@ impl Exchange {
                 let message = if is_first {
                     let initial = SaslInitial::decode(body)?;
                     if initial.mechanism != bearer::MECHANISM.as_bytes() {
-                        let text = "client selected an invalid SASL authentication mechanism".to_owned();
-                        return Err(Refused(sqlstate::PROTOCOL_VIOLATION, text));
+                        return Err(Refused::WrongMechanism);
                     }
                     initial.response
                 } else {
@@ -210,8 +207,7 @@ impl Exchange {
         scene: &mut Scene<'_>,
     ) -> Result<Progress, Refused> {
         if verdict == Verdict::Busy {
-            let text = "too many clients are being authenticated already".to_owned();
-            return Err(Refused(sqlstate::TOO_MANY_CONNECTIONS, text));
+            return Err(Refused::TooManyAsked);
         }
         let given = match self {
             Exchange::Asking { given, .. } => given,
@@ -330,18 +326,14 @@ fn outside(login: &Login) -> &Outside {
 /// A message breaks the rules of the mechanism.
 fn broken(login: &mut Login, error: BearerError) -> Refused {
     login.failure = Some(Failure { why: error.detail().into(), is_guess: false });
-    let code = match error {
-        BearerError::Malformed(_) => sqlstate::PROTOCOL_VIOLATION,
-        BearerError::AuthorizationIdentity => sqlstate::FEATURE_NOT_SUPPORTED,
-    };
-    Refused(code, error.to_string())
+    Refused::Bearer { error }
 }
 
 /// PostgreSQL's words; what is really wrong is for the log.
 pub(super) fn refused(login: &mut Login, why: &str, is_guess: bool) -> Refused {
     let user = login.wish.as_ref().map_or("", |wish| &wish.user);
-    let text = format!("{} authentication failed for user \"{}\"", outside(login).as_str(), shown(user));
+    let refused = Refused::NotConfirmed { method: outside(login).as_str(), user: shown(user).to_string() };
     let why: String = why.chars().take(WHY_MAX).map(|c| if c.is_control() { '?' } else { c }).collect();
     login.failure = Some(Failure { why: why.into(), is_guess });
-    Refused(sqlstate::INVALID_AUTHORIZATION, text)
+    refused
 }

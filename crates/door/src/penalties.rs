@@ -47,7 +47,7 @@ impl Penalties {
         }
         let timeout = settings.global.waiting.client_login_timeout.map(|timeout| login.since + timeout);
         let until = timeout.map_or(now + delay, |timeout| timeout.min(now + delay));
-        login.phase = Phase::Delayed { refused: refused.clone(), until };
+        login.phase = Phase::Delayed { refused: Box::new(refused.clone()), until };
         login.inbox = Vec::new();
         self.waiting.insert((until, conn));
         deadlines.arm(Owner::Conn(conn), &mut login.armed, until);
@@ -79,7 +79,7 @@ impl Phase {
     /// The answer that a login waits for.
     pub(super) fn delayed(&self) -> Option<Refused> {
         match self {
-            Phase::Delayed { refused, .. } => Some(refused.clone()),
+            Phase::Delayed { refused, .. } => Some((**refused).clone()),
             _ => None,
         }
     }

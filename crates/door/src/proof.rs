@@ -12,20 +12,20 @@ use machine::action::{Action, Actions};
 use machine::observe::{Level, Topic};
 use machine::work::{Done, Job};
 use machine::{ReplicationKind, Settings, Verdict};
+use settings::Words;
 use units::deadline::Owner;
 use units::names::shown;
 use units::table::Table;
 use units::{ConnId, Time, heap};
 use wire::backend::Authentication;
 use wire::frontend::{Password as PasswordMessage, SaslInitial, SaslResponse, tag};
-use wire::{HEADER_LEN, Header, backend, frontend, sqlstate};
+use wire::{HEADER_LEN, Header, backend, frontend};
 
 use super::lookup::{Begun, Turn};
 use super::method::{Facts, Method};
 use super::outside::{self, Exchange, Progress, Scene};
 use super::penalties::Failure;
-use super::refused::{NO_SUCH_USER, PASSWORD_FAILED, SASL_FAILED};
-use super::secrets::{Source, config_error, is_known, is_lookup_needed, secret_of, settle, usable};
+use super::secrets::{Source, is_known, is_lookup_needed, secret_of, settle, usable};
 use super::startup::Wish;
 use super::{Door, Login, Phase, Refused};
 
@@ -170,13 +170,12 @@ impl Door {
             }
             Begun::NoLookup => {}
             Begun::Disabled(name) => {
-                let text = format!("authentication database \"{}\" is disabled", shown(&name));
-                return Err(Refused(sqlstate::CANNOT_CONNECT_NOW, text));
+                return Err(Refused::LookupDisabled { database: shown(&name).to_string() });
             }
             Begun::Now(outcome) => _ = settle(&mut self.logins[conn], outcome)?,
             Begun::Misconfigured(why) => {
                 self.tell(conn, Level::Error, Topic::PoolerErrors, &why, actions);
-                return Err(config_error());
+                return Err(Refused::ConfigError);
             }
         }
         self.ask_for_proof(conn, actions)
@@ -203,13 +202,13 @@ impl Door {
             Method::Any => return self.proved(conn, actions),
             Method::Trust if is_known => return self.proved(conn, actions),
             Method::Trust => {
-                login.failure = Some(Failure { why: NO_SUCH_USER.into(), is_guess: false });
+                login.failure = Some(Failure { why: "no such user".into(), is_guess: false });
                 let user = login.wish.as_ref().map_or("", |wish| &wish.user);
-                let text = format!("role \"{}\" does not exist", shown(user));
-                let is_looked_up = matches!(login.source, Source::Nothing { .. });
-                let pgbouncer = if is_looked_up { NO_SUCH_USER } else { "\"trust\" authentication failed" };
-                let text = self.settings.global.login.words.choose(text, pgbouncer);
-                return Err(Refused(sqlstate::INVALID_AUTHORIZATION, text));
+                return Err(match (self.settings.global.login.words, &login.source) {
+                    (Words::PostgreSql, _) => Refused::NoSuchRole { user: shown(user).to_string() },
+                    (Words::PgBouncer, Source::Nothing { .. }) => Refused::NoSuchUserTrusted,
+                    (Words::PgBouncer, _) => Refused::TrustFailed,
+                });
             }
             Method::Clear => Proof::Clear,
             Method::Outside(outside) => Proof::Outside(Exchange::begin(&outside)),
@@ -230,11 +229,10 @@ impl Door {
     pub(super) fn prove(&mut self, now: Time, conn: ConnId, actions: &mut Actions) -> Result<bool, Refused> {
         let login = &mut self.logins[conn];
         if let Some(&first) = login.inbox.first().filter(|first| **first != tag::PASSWORD) {
-            let text = match &login.phase {
+            return Err(match &login.phase {
                 Phase::Proving(Proof::Outside(exchange)) => exchange.unexpected(first),
-                _ => "expected a password response".to_owned(),
-            };
-            return Err(Refused(sqlstate::PROTOCOL_VIOLATION, text));
+                _ => Refused::NoPasswordMessage,
+            });
         }
         let Some(header) = Header::parse(&login.inbox)? else { return Ok(false) };
         let len_max = match login.phase {
@@ -243,7 +241,7 @@ impl Door {
         };
         // The length that a message declares counts itself, and not the tag.
         if header.total_len() - 1 > len_max {
-            return Err(Refused(sqlstate::PROTOCOL_VIOLATION, "password message is too long".to_owned()));
+            return Err(Refused::PasswordTooLong);
         }
         if login.inbox.len() < header.total_len() {
             return Ok(false);
@@ -269,7 +267,7 @@ impl Door {
                 let given = PasswordMessage::decode(body)?.password;
                 let secret = usable(secret_of(self.logins.get(conn), &self.settings, &user));
                 if !secret.is_some_and(|secret| auth::verify_md5(secret, &user, salt, given)) {
-                    return Err(self.unproved(conn, PASSWORD_FAILED));
+                    return Err(self.unproved(conn, Refused::PasswordFailed));
                 }
                 self.proved(conn, actions)?;
             }
@@ -284,26 +282,27 @@ impl Door {
 
     /// Authentication has failed: the reason is logged, and the client gets the same error in all cases. `pgbouncer`: PgBouncer's
     /// words, which depend on the method, and tell that auth_query does not know the user.
-    fn unproved(&mut self, conn: ConnId, pgbouncer: &str) -> Refused {
+    fn unproved(&mut self, conn: ConnId, pgbouncer: Refused) -> Refused {
         // It was asked for a proof of what it has said; whoever has left hears nothing.
         let login = self.logins.get(conn);
         let user = login.and_then(|login| login.wish.as_ref()).map(|wish| Arc::clone(&wish.user)).unwrap_or_default();
         let is_unknown = login.is_some_and(|login| matches!(login.source, Source::Nothing { is_known: false, .. }));
-        let text = format!("password authentication failed for user \"{}\"", shown(&user));
         // With auth_type = md5, PgBouncer asks an unknown user for MD5.
         let is_md5 = login.is_some_and(|login| login.method == Method::Md5);
         let is_asked_for_md5 = is_md5 && secret_of(login, &self.settings, &user).is_none();
-        let pgbouncer = if is_asked_for_md5 { PASSWORD_FAILED } else { pgbouncer };
-        let pgbouncer = if is_unknown { NO_SUCH_USER } else { pgbouncer };
-        let text = self.settings.global.login.words.choose(text, pgbouncer);
-        let refused = Refused(sqlstate::INVALID_PASSWORD, text);
+        let refused = match self.settings.global.login.words {
+            Words::PostgreSql => Refused::WrongPassword { user: shown(&user).to_string() },
+            Words::PgBouncer if is_unknown => Refused::NoSuchUser,
+            Words::PgBouncer if is_asked_for_md5 => Refused::PasswordFailed,
+            Words::PgBouncer => pgbouncer,
+        };
         if let Some(login) = self.logins.get_mut(conn)
             && let Some(wish) = &login.wish
         {
             let secret = secret_of(Some(login), &self.settings, &wish.user);
             let failure = match (secret, &login.source) {
                 (None, Source::Nothing { why, .. }) => why,
-                (None, _) => NO_SUCH_USER,
+                (None, _) => "no such user",
                 (secret, _) if usable(secret).is_none() => "the user has an empty password in auth_file",
                 (Some(Secret::Md5(_)), _) if login.method == Method::Scram => {
                     "an md5 hash of the password is stored, which scram-sha-256 cannot use"
@@ -317,22 +316,19 @@ impl Door {
 
     /// An exchange has failed. All but a wrong proof says nothing about the user's secret, and is refused as PostgreSQL does.
     fn sasl_failed(&mut self, conn: ConnId, error: ScramError) -> Refused {
-        let code = match error {
-            ScramError::WrongProof => return self.unproved(conn, SASL_FAILED),
-            ScramError::Downgrade | ScramError::OtherCertificate => sqlstate::INVALID_AUTHORIZATION,
-            ScramError::AuthorizationIdentity | ScramError::Extension => sqlstate::FEATURE_NOT_SUPPORTED,
-            _ => sqlstate::PROTOCOL_VIOLATION,
-        };
+        if error == ScramError::WrongProof {
+            return self.unproved(conn, Refused::SaslFailed);
+        }
         if let Some(login) = self.logins.get_mut(conn) {
             login.failure = Some(Failure { why: error.detail().into(), is_guess: false });
         }
-        Refused(code, error.to_string())
+        Refused::Scram { error }
     }
 
     fn check_clear(&mut self, conn: ConnId, user: &str, body: &[u8], actions: &mut Actions) -> Result<(), Refused> {
         let given = PasswordMessage::decode(body)?.password.to_vec();
         if given.is_empty() {
-            return Err(Refused(sqlstate::INVALID_PASSWORD, "empty password returned by client".to_owned()));
+            return Err(Refused::EmptyPassword);
         }
         let secret = usable(secret_of(self.logins.get(conn), &self.settings, user))
             .cloned()
@@ -345,7 +341,7 @@ impl Door {
             return Ok(());
         }
         if !auth::verify_plain(&secret, user, &given) {
-            return Err(self.unproved(conn, PASSWORD_FAILED));
+            return Err(self.unproved(conn, Refused::PasswordFailed));
         }
         keep_shown(self.logins.get_mut(conn), text(&given));
         self.proved(conn, actions)
@@ -356,8 +352,7 @@ impl Door {
         let initial = SaslInitial::decode(body)?;
         let encryption = self.logins.get(conn).map(|login| login.encryption.clone()).unwrap_or_default();
         let Some(binding) = encryption.binding(initial.mechanism) else {
-            let text = "client selected an invalid SASL authentication mechanism".to_owned();
-            return Err(Refused(sqlstate::PROTOCOL_VIOLATION, text));
+            return Err(Refused::WrongMechanism);
         };
         let client_first = initial.response.unwrap_or_default();
         let Mock { verifier: mut mock, .. } = self.strangers.mock(user);
@@ -464,7 +459,7 @@ impl Door {
                 keep_shown(self.logins.get_mut(conn), text);
                 self.proved(conn, actions)
             }
-            (Done::Checked(_), _) => Err(self.unproved(conn, PASSWORD_FAILED)),
+            (Done::Checked(_), _) => Err(self.unproved(conn, Refused::PasswordFailed)),
             // A reload has changed the secret meanwhile: results from the old one are not accepted.
             (Done::Verifier(verifier), Given::Final { mut exchange, words }) if is_current => {
                 let is_in_auth_file = is_in_auth_file(self.logins.get(conn));
@@ -507,7 +502,7 @@ impl Door {
     fn proved(&mut self, conn: ConnId, actions: &mut Actions) -> Result<(), Refused> {
         let forbidden = self.logins.get(conn).and_then(|login| login.wish.as_ref()).is_some_and(|wish| wish.forbidden);
         if forbidden {
-            return Err(Refused(sqlstate::INVALID_AUTHORIZATION, "not allowed".to_owned()));
+            return Err(Refused::NotAllowed);
         }
         if let Some(login) = self.logins.get(conn) {
             self.penalties.succeeded(login);
@@ -525,7 +520,7 @@ pub(super) fn overdue(login: &mut Login, now: Time, settings: &Settings) -> Opti
         return None;
     }
     if settings.global.waiting.client_login_timeout.is_some() {
-        return Some(Refused(sqlstate::PROTOCOL_VIOLATION, "client_login_timeout".to_owned()));
+        return Some(Refused::LoginTimeout);
     }
     let Phase::Proving(Proof::Outside(exchange)) = &login.phase else { return None };
     // Those who are asked may take no notice of time.

@@ -12,7 +12,6 @@
 use machine::Settings;
 use machine::observe::Peer;
 use wire::proxy_header::{self, Client, Malformed};
-use wire::sqlstate;
 
 use super::{Login, Phase, Refused};
 
@@ -34,9 +33,7 @@ pub(super) fn check_is_none(front: &[u8]) -> Result<(), Refused> {
     if front.len() < RECOGNISED_LEN || !proxy_header::begins(front) {
         return Ok(());
     }
-    let text = "unexpected PROXY protocol header: its sender is not in proxy_protocol_networks, or it is the second"
-        .to_owned();
-    Err(Refused(sqlstate::PROTOCOL_VIOLATION, text))
+    Err(Refused::ProxyHeader)
 }
 
 /// Reads a proxy's header. False: not all of it is there.
@@ -44,10 +41,7 @@ pub(super) fn check_is_none(front: &[u8]) -> Result<(), Refused> {
 /// # Errors
 /// It is none.
 pub(super) fn hear(login: &mut Login) -> Result<bool, Refused> {
-    let found = proxy_header::parse(&login.inbox).map_err(|Malformed(why)| {
-        let text = format!("PROXY protocol header expected from an address in proxy_protocol_networks: {why}");
-        Refused(sqlstate::PROTOCOL_VIOLATION, text)
-    })?;
+    let found = proxy_header::parse(&login.inbox).map_err(|Malformed(why)| Refused::NoProxyHeader { why })?;
     let Some((client, used)) = found else { return Ok(false) };
     login.inbox.drain(..used);
     login.phase = Phase::Greeting;

@@ -6,7 +6,6 @@ use auth::{Password, Secret};
 use machine::Settings;
 use units::heap;
 use units::names::shown;
-use wire::sqlstate;
 
 use super::lookup::Outcome;
 use super::method::Method;
@@ -78,21 +77,15 @@ pub(super) fn settle(login: &mut Login, outcome: Outcome) -> Result<bool, Refuse
         Outcome::NoPassword => Source::Nothing { is_known: true, why: "auth_query has returned no password" },
         Outcome::Expired => Source::Nothing { is_known: true, why: "the user's password has expired" },
         Outcome::Again => Source::AuthFile,
-        Outcome::Wrong => return Err(config_error()),
+        Outcome::Wrong => return Err(Refused::ConfigError),
         Outcome::Unreachable(database) => {
-            let text = format!("authentication database \"{}\" cannot be reached", shown(&database));
-            return Err(Refused(sqlstate::CONNECTION_FAILURE, text));
+            return Err(Refused::LookupUnreachable { database: shown(&database).to_string() });
         }
         Outcome::TooMany => {
-            let text = "too many authentication databases are in use".to_owned();
-            return Err(Refused(sqlstate::TOO_MANY_CONNECTIONS, text));
+            return Err(Refused::TooManyLookups);
         }
     };
     Ok(is_settled)
-}
-
-pub(super) fn config_error() -> Refused {
-    Refused(sqlstate::PROTOCOL_VIOLATION, "bouncer config error".to_owned())
 }
 
 /// An empty password means that there is none.

@@ -20,7 +20,6 @@ use units::names::shown;
 use units::{ConnId, PoolKey, heap, limits, milliseconds};
 use wire::backend::NegotiateVersion;
 use wire::frontend::{Startup, StartupMessage, parse_startup};
-use wire::sqlstate;
 
 use super::{Phase, Refused};
 
@@ -32,7 +31,7 @@ pub(super) struct Wish {
     /// The tracked parameters, and others that can be set where sessions are followed.
     pub(super) parameters: StartupParameters,
     /// The error where sessions are not followed, because of the first parameter that is not tracked.
-    unsupported: Option<Box<str>>,
+    unsupported: Option<(&'static str, Box<str>)>,
     pub(super) console: Option<ConsoleRights>,
     /// Whether it wants a process id that stays the same, or its server's own; `None`: not given.
     pub(super) stable_backend_pid: Option<bool>,
@@ -70,8 +69,8 @@ pub(super) fn negotiate(conn: ConnId, message: &StartupMessage<'_>, actions: &mu
     }
 }
 
-fn text<'a>(bytes: &'a [u8], what: &str) -> Result<&'a str, Refused> {
-    std::str::from_utf8(bytes).map_err(|_| Refused(sqlstate::PROTOCOL_VIOLATION, format!("{what} is not valid UTF-8")))
+fn text<'a>(bytes: &'a [u8], what: &'static str) -> Result<&'a str, Refused> {
+    std::str::from_utf8(bytes).map_err(|_| Refused::NotUtf8 { what })
 }
 
 impl Wish {
@@ -96,8 +95,7 @@ impl Wish {
         }
         let user = text(user, "user name")?;
         if user.is_empty() {
-            let text = "no PostgreSQL user name specified in startup packet".to_owned();
-            return Err(Refused(sqlstate::INVALID_AUTHORIZATION, text));
+            return Err(Refused::NoUserName);
         }
         let database = if database.is_empty() { user } else { text(database, "database name")? };
         let own_name: Arc<str> = user.into();
@@ -118,8 +116,7 @@ impl Wish {
         if let Some(kind) = replication.map_or(Ok(None), kind_of_replication)? {
             wish.read_for_replication(kind, message);
             if database == CONSOLE_DATABASE {
-                let text = "the console cannot replicate".to_owned();
-                return Err(Refused(sqlstate::FEATURE_NOT_SUPPORTED, text));
+                return Err(Refused::ConsoleReplication);
             }
             return Ok(wish);
         }
@@ -153,7 +150,7 @@ impl Wish {
     /// Memory that it takes.
     pub(super) fn weight(&self) -> usize {
         let names = heap::of_name(&self.database) + heap::of_name(&self.user);
-        let unsupported = self.unsupported.as_ref().map_or(0, |text| heap::taken(text.len()));
+        let unsupported = self.unsupported.as_ref().map_or(0, |(_, name)| heap::taken(name.len()));
         let replication = self.replication.as_ref().map_or(0, |asked| asked.weight());
         heap::taken(size_of::<Wish>()) + names + unsupported + replication + self.parameters.weight()
     }
@@ -169,8 +166,8 @@ impl Wish {
             self.deadline_ms = 0;
             return Ok(());
         }
-        if let Some(text) = self.unsupported.take() {
-            return Err(Refused(sqlstate::PROTOCOL_VIOLATION, text.into()));
+        if let Some((place, name)) = self.unsupported.take() {
+            return Err(Refused::Unsupported { place, name: name.into() });
         }
         self.parameters.retain(|name| !name.eq_ignore_ascii_case(DEADLINE));
         Ok(())
@@ -229,7 +226,7 @@ impl Wish {
         &mut self,
         name: &[u8],
         value: &[u8],
-        place: &str,
+        place: &'static str,
         tracked: &Tracked,
         settings: &Settings,
     ) -> Result<(), Refused> {
@@ -263,7 +260,7 @@ impl Wish {
             return Ok(());
         }
         if let Some(refusal) = refusal {
-            return Err(Refused(refusal.code, refusal.message));
+            return Err(Refused::OwnSetting { code: refusal.code, words: refusal.message });
         }
         let can_be_set = name.is_ascii() && value.is_ascii() && value.len() <= limits::PARAMETER_LEN_MAX;
         if can_be_set {
@@ -273,12 +270,12 @@ impl Wish {
         if (is_deadline || self.unsupported.is_some()) && can_be_set {
             return Ok(());
         }
-        let text = format!("unsupported startup parameter{place}: {}", shown(&lossy.escape_debug().to_string()));
+        let name = shown(&lossy.escape_debug().to_string()).to_string();
         if can_be_set {
-            self.unsupported = Some(text.into());
+            self.unsupported = Some((place, name.into()));
             return Ok(());
         }
-        Err(Refused(sqlstate::PROTOCOL_VIOLATION, text))
+        Err(Refused::Unsupported { place, name })
     }
 
     /// Whether what the session sets will be followed from server to server.
@@ -304,8 +301,7 @@ impl Wish {
                 if ignored {
                     continue;
                 }
-                let text = "unsupported options startup parameter: only '-c config=val' and '--config=val' are allowed";
-                return Err(Refused(sqlstate::PROTOCOL_VIOLATION, text.to_owned()));
+                return Err(Refused::Options);
             };
             // PostgreSQL takes dashes in a name for underscores.
             let name: Vec<u8> = setting[..equals].iter().map(|&byte| if byte == b'-' { b'_' } else { byte }).collect();
@@ -339,20 +335,16 @@ impl Wish {
     pub(super) fn key(&self, settings: &Settings) -> Result<PoolKey, Refused> {
         let entry = self.entry(settings);
         let Some(database) = settings.database(&self.database).and_then(|_| settings.database(&entry)) else {
-            return Err(Refused(
-                sqlstate::INVALID_CATALOG_NAME,
-                format!("no such database: {}", shown(&self.database)),
-            ));
+            return Err(Refused::NoSuchDatabase { database: shown(&self.database).to_string() });
         };
         if settings.orders.of(&entry).disabled || settings.orders.of(&self.database).disabled {
-            let text = format!("database \"{}\" is disabled", shown(&self.database));
-            return Err(Refused(sqlstate::CANNOT_CONNECT_NOW, text));
+            return Err(Refused::DatabaseDisabled { database: shown(&self.database).to_string() });
         }
         let user = match &database.forced_user {
             Some(forced) => forced.as_str().into(),
             // The client has not authenticated as this user.
             None if settings.auth_type(&self.database) == AuthType::Any => {
-                return Err(Refused(sqlstate::PROTOCOL_VIOLATION, "bouncer config error".to_owned()));
+                return Err(Refused::ConfigError);
             }
             None => Arc::clone(&self.user),
         };
@@ -360,10 +352,9 @@ impl Wish {
     }
 }
 
-fn boolean(name: &str, value: &[u8]) -> Result<bool, Refused> {
+fn boolean(name: &'static str, value: &[u8]) -> Result<bool, Refused> {
     if !is_on(value) && !is_off(value) {
-        let text = format!("parameter \"{name}\" requires a Boolean value");
-        return Err(Refused(sqlstate::INVALID_PARAMETER_VALUE, text));
+        return Err(Refused::NotBoolean { name });
     }
     Ok(is_on(value))
 }
@@ -376,8 +367,8 @@ fn is_on(value: &[u8]) -> bool {
 /// The value of `replication`, or PostgreSQL's words about it.
 fn kind_of_replication(value: &[u8]) -> Result<Option<ReplicationKind>, Refused> {
     ReplicationKind::read(value).map_err(|_| {
-        let shown = shown(&String::from_utf8_lossy(value).escape_debug().to_string()).to_string();
-        Refused(sqlstate::INVALID_PARAMETER_VALUE, format!("invalid value for parameter \"replication\": \"{shown}\""))
+        let value = shown(&String::from_utf8_lossy(value).escape_debug().to_string()).to_string();
+        Refused::Replication { value }
     })
 }
 
@@ -423,7 +414,7 @@ pub(super) mod tests {
                 let tracked = Tracked::new(&settings.global.startup.track_extra_parameters);
                 Wish::read(&message, peer, Some(1000), &tracked, &settings)
                     .and_then(|mut wish| wish.check_parameters(&settings).map(|()| wish))
-                    .map_err(|Refused(code, text)| format!("{code} {text}"))
+                    .map_err(|refused| format!("{} {refused}", refused.code()))
             }
             other => panic!("not a startup message: {other:?}"),
         }

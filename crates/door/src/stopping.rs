@@ -11,7 +11,6 @@ use machine::action::{Action, Actions};
 use machine::mail::{Stop, ToCoordinator};
 use units::Time;
 use units::table::Table;
-use wire::sqlstate;
 
 use super::Login;
 use super::refused::Refused;
@@ -54,7 +53,7 @@ impl Stopping {
     /// It came after the stop, and is not for the console.
     pub(super) fn admit(&self, wish: &Wish, since: Time) -> Result<(), Refused> {
         match wish.console.is_none() && self.since.is_some_and(|stopped_at| since > stopped_at) {
-            true => Err(Refused(sqlstate::CANNOT_CONNECT_NOW, "pooler is shutting down".to_owned())),
+            true => Err(Refused::ShuttingDown),
             false => Ok(()),
         }
     }

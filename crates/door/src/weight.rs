@@ -10,7 +10,6 @@
 use machine::Violation;
 use machine::action::Actions;
 use units::{ConnId, Time, heap, limits};
-use wire::sqlstate;
 
 use super::{Door, Login, Phase, Proof, Refused, Use, inbox};
 
@@ -137,10 +136,8 @@ impl Door {
             if !is_too_much && rank < HEAVY {
                 continue;
             }
-            let text =
-                "too much memory is used by clients that have not logged in: the oldest login is given up".to_owned();
             self.withdraw(conn, actions);
-            self.refuse(now, conn, &Refused(sqlstate::TOO_MANY_CONNECTIONS, text), actions);
+            self.refuse(now, conn, &Refused::TooMuchMemory, actions);
         }
     }
 
@@ -224,7 +221,7 @@ impl Login {
         let phase = match phase {
             Phase::Proving(proof) => proof.weight(user),
             Phase::LookingUp { .. } => LOOKUP + heap::of_name(user),
-            Phase::Delayed { refused: Refused(_, text), .. } => heap::taken(text.capacity()) + DELAYED,
+            Phase::Delayed { refused, .. } => heap::taken(size_of::<Refused>()) + refused.weight() + DELAYED,
             Phase::Applying { proved, .. } => proved.weight(),
             Phase::Announcing | Phase::Greeting | Phase::Queued | Phase::Securing => 0,
             Phase::Cancelling | Phase::Leaving => 0,

@@ -21,7 +21,7 @@ use crate::answers::Answers;
 use crate::parameter_reports;
 use crate::pinned::count_pinned;
 use crate::pool::Pool;
-use crate::server::{Answerer, Expect, RightsSince, Server};
+use crate::server::{Answerer, CloseReason, Expect, RightsSince, Server};
 use crate::session::Session;
 
 /// Resets a server whose state is not known.
@@ -111,7 +111,7 @@ pub fn part(server: &mut Server, tracker: Option<Box<Tracker>>) {
     server.traces.has_local_buffers |= tracker.unseen.has_used_temporary();
     let lasting = (tracker.pinning.pins() | tracker.pinning.suspects()).lasting() & !Pins::BACKEND_PID;
     if !lasting.is_empty() {
-        server.end.close_needed = Some("client disconnect with state that cannot be cleared");
+        server.end.close_needed = Some(CloseReason::ClientGoneUnclean);
     }
     if server.is_clean() && tracker.is_settled() {
         tracker.ready(true);

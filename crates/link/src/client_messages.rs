@@ -10,6 +10,7 @@ use wire::backend::Status;
 use wire::frontend::{BindNames, Parse, tag};
 use wire::{HEADER_LEN, Header};
 
+use crate::end_reason::EndReason;
 use crate::ending::{Ending, checked_header};
 use crate::requests::{Renamed, Requests};
 use crate::server::Expect;
@@ -192,7 +193,7 @@ fn is_enough(requests: &Requests<'_>, header: Header, at_hand: &[u8]) -> Result<
             let body = &at_hand[HEADER_LEN..at_hand.len().min(header.total_len())];
             let names = BindNames::decode(body);
             if names.is_none() && body.len() > 2 * limits::NAME_LEN_MAX {
-                return Err(Ending::violation("names in Bind message are too long"));
+                return Err(Ending::Refuse(EndReason::BindNamesTooLong));
             }
             if whole || at_hand.len() >= limits::CHUNK_LEN_MAX {
                 return Ok(whole || names.is_some());

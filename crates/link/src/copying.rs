@@ -16,9 +16,7 @@ use crate::ending::{Ending, checked_header};
 use crate::findings::Astray;
 use crate::malformed;
 use crate::requests::Requests;
-
-/// PostgreSQL's words when it has lost track of where messages begin.
-pub const SYNC_LOST: &str = "terminating connection because protocol synchronization was lost";
+use crate::server::CloseReason;
 
 /// The text of the CopyFail that stops a COPY; it comes back in the server's error.
 const STOPPED: &[u8] = b"stopped by pgweir for a message that is not of a copy";
@@ -39,8 +37,8 @@ pub(crate) fn guard(requests: &mut Requests<'_>, header: Header) -> Result<Optio
     } else if requests.server.ledger.is_skipping() {
         // Whether the server skips this depends on whether it has answered a Sync, and a skipping server answers no
         // query that would show it.
-        requests.server.end.close_needed = Some(SYNC_LOST);
-        return Err(Ending::violation(SYNC_LOST));
+        requests.server.end.close_needed = Some(CloseReason::SyncLost);
+        return Err(Ending::Refuse(CloseReason::SyncLost.into()));
     } else {
         // What was sent behind the Syncs in doubt tells, once the server answers it.
         requests.call_for_answers();

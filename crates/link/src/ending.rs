@@ -1,7 +1,9 @@
 //! Messages of a client after which its session ends, and the check of message headers.
 
 use wire::frontend::tag;
-use wire::{Header, SqlState, frontend, sqlstate};
+use wire::{Header, frontend};
+
+use crate::end_reason::EndReason;
 
 /// Why a session ends because of what its client sent.
 #[derive(Debug)]
@@ -9,18 +11,12 @@ pub enum Ending {
     /// It sent Terminate.
     Terminate,
     /// It gets this FATAL error, and is closed.
-    Refuse(SqlState, String),
-}
-
-impl Ending {
-    pub(crate) fn violation(text: impl Into<String>) -> Ending {
-        Ending::Refuse(sqlstate::PROTOCOL_VIOLATION, text.into())
-    }
+    Refuse(EndReason),
 }
 
 impl From<wire::Error> for Ending {
     fn from(error: wire::Error) -> Ending {
-        Ending::violation(error.to_string())
+        Ending::Refuse(error.into())
     }
 }
 
@@ -41,10 +37,10 @@ pub fn checked_header(bytes: &[u8]) -> Result<Option<Header>, Ending> {
 
 #[cold]
 fn invalid_type(tag: u8) -> Ending {
-    Ending::violation(format!("invalid frontend message type {tag}"))
+    Ending::Refuse(EndReason::MessageType { type_byte: tag })
 }
 
 #[cold]
 fn invalid_length() -> Ending {
-    Ending::violation("invalid message length")
+    Ending::Refuse(EndReason::MessageLength)
 }

@@ -1,11 +1,12 @@
 //! What the worker has to act on after a server's bytes were read.
 
+pub use connections::Broken;
 use std::sync::Arc;
 
 use session_state::catalogue::Definition;
 use wire::SqlState;
 
-pub use connections::Broken;
+use crate::server::CloseReason;
 
 /// What went wrong in a client's COPY.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -53,11 +54,11 @@ pub struct Words {
     /// What was defined, by its command tags.
     pub definitions: Vec<Arc<Definition>>,
     /// An error outside of any answer: the server is about to close.
-    pub dying: Option<String>,
+    pub dying: Option<CloseReason>,
     /// A COPY went wrong in such a way that the session ends.
     pub astray: Option<Astray>,
     /// A FATAL of the server, whose session may survive it.
-    pub lost: Option<(SqlState, String)>,
+    pub lost: Option<(SqlState, CloseReason)>,
 }
 
 impl Findings {

@@ -11,6 +11,7 @@ use units::limits;
 use wire::frontend::{Describe, Parse, Target};
 use wire::{HEADER_LEN, Header};
 
+use crate::end_reason::EndReason;
 use crate::ending::Ending;
 use crate::pool::Pool;
 use crate::requests::{Renamed, Requests};
@@ -34,7 +35,7 @@ pub(crate) fn parse_large(
     let body = &at_hand[HEADER_LEN..];
     let name = body.iter().position(|&byte| byte == 0).map(|end| &body[..end]);
     let Some(name) = name.filter(|name| name.len() <= limits::NAME_LEN_MAX) else {
-        return Err(Ending::violation("name in Parse message is too long"));
+        return Err(Ending::Refuse(EndReason::ParseNameTooLong));
     };
     if server_statements::must_wait(requests.server, requests.session, requests.pool, name, None)
         || !remedies::bring(requests, name)

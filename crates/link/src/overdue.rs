@@ -25,9 +25,6 @@ use wire::{HEADER_LEN, sqlstate};
 use crate::answers::Answers;
 use crate::{counting, slow};
 
-/// The error for a query that no server has seen.
-pub const WORDS: &str = "canceling statement due to query_timeout";
-
 /// PgBouncer's words for a query that takes too long.
 pub const PGBOUNCERS_WORDS: &str = "query timeout";
 

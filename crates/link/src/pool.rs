@@ -8,13 +8,13 @@ mod states;
 
 use crate::charge::{Charge, Origin};
 pub use crate::pool_parts::{CatalogueNames, Exchange, Measured, Opening, Pause, PoolCounts, PoolPins, Welcome};
-use crate::server::{Group, Server, ServerState};
+use crate::server::{CloseReason, Group, Server, ServerState};
 use connections::databases::Database;
 use machine::{DatabaseOrders, Settings, Step};
 use queueing::board::Cell;
 use queueing::classes::ClassId;
 use queueing::queue::{Queue, Waiter};
-pub use servers::{LocalBuffers, OwnServers, SURPLUS, Servers};
+pub use servers::{LocalBuffers, OwnServers, Servers};
 use session_state::catalogue::Known;
 use settings::{Fidelity, PoolMode, PoolSize, Words};
 use units::deadline::Armed;
@@ -27,7 +27,6 @@ use crate::session::Session;
 
 /// The settings for one pool: those of the user before those of the database before global ones.
 #[derive(Clone, Debug)]
-// tidy: a setting a field
 pub struct Rules {
     pub mode: PoolMode,
     pub query_wait_timeout: Option<Duration>,
@@ -35,6 +34,8 @@ pub struct Rules {
     pub idle_transaction_timeout: Option<Duration>,
     pub transaction_timeout: Option<Duration>,
     pub client_idle_timeout: Option<Duration>,
+    /// Statements that take longer are logged: `log_min_duration`.
+    pub slow_after: Option<Duration>,
     /// The shortest timeout of a session without a server, or the time of its notice.
     pub waiting_min: Option<Duration>,
     pub servers: ServerLimits,
@@ -80,6 +81,8 @@ impl Rules {
             idle_transaction_timeout: own.idle_transaction_timeout,
             transaction_timeout: own.transaction_timeout,
             client_idle_timeout: own.client_idle_timeout,
+            // -1 is never.
+            slow_after: u64::try_from(own.log_min_duration).ok().map(Duration::from_millis),
             servers: ServerLimits {
                 lifetime: own.server_lifetime,
                 idle_timeout: own.server_idle_timeout,
@@ -122,14 +125,9 @@ pub struct ServerLimits {
 impl ServerLimits {
     /// The reason why a server with this number of uses is closed instead of used again, if it is.
     #[inline]
-    pub fn used_up(&self, uses: u32) -> Option<&'static str> {
-        (self.max_uses > 0 && uses >= self.max_uses).then_some("server max uses")
+    pub fn used_up(&self, uses: u32) -> Option<CloseReason> {
+        (self.max_uses > 0 && uses >= self.max_uses).then_some(CloseReason::MaxUses)
     }
-}
-
-/// -1 is never.
-fn slow_after(settings: &Settings, database: &Database, key: &PoolKey) -> Option<Duration> {
-    u64::try_from(settings.effective(database, &key.user).log_min_duration).ok().map(Duration::from_millis)
 }
 
 /// One pool's part on one worker.
@@ -173,9 +171,9 @@ impl Pool {
 
     pub fn new(id: PoolId, key: PoolKey, homes: u16, database: Arc<Database>, settings: &Settings) -> Pool {
         let rules = Rules::new(&key, &database, settings);
-        let slow_after = slow_after(settings, &database, &key);
         let known = Known::new(rules.follows() && settings.reads_catalogue);
         Pool {
+            measured: Measured::new(settings, rules.slow_after.is_some()),
             id,
             key,
             rules,
@@ -191,7 +189,6 @@ impl Pool {
             life: Life::Used,
             counts: PoolCounts::default(),
             names: CatalogueNames { known, generation: 0 },
-            measured: Measured::new(settings, slow_after),
         }
     }
 
@@ -201,7 +198,7 @@ impl Pool {
         self.rules = Rules::new(&self.key, &self.database, settings);
         // PostgreSQL may have been restarted with another configuration while the pool was paused.
         self.welcome.is_stale |= was_paused && !self.rules.orders.paused && self.has_no_server();
-        self.measured.configure(settings, slow_after(settings, &self.database, &self.key));
+        self.measured.configure(settings, self.rules.slow_after.is_some());
     }
 
     /// Publishes its classes on the board, if it has several homes.

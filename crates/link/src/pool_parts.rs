@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 use std::sync::Arc;
-use std::time::Duration;
 
 use connections::databases::{Address, Database, LoadBalanceHosts};
 use connections::server_login::Derived;
@@ -273,8 +272,6 @@ pub struct Measured {
     pub account: Option<Arc<SizingSnapshot>>,
     /// Samples of its servers' wait events, if its size is found by search.
     pub wait_sampling: Option<Box<WaitSampling>>,
-    /// Statements that take longer are logged: `log_min_duration`.
-    pub slow_after: Option<Duration>,
     /// Chooses what is traced; `None`: nothing is.
     pub sampler: Option<Sampler>,
     /// Texts are read for the log or for traces.
@@ -284,17 +281,16 @@ pub struct Measured {
 }
 
 impl Measured {
-    pub(crate) fn new(settings: &Settings, slow_after: Option<Duration>) -> Measured {
+    pub(crate) fn new(settings: &Settings, logs_slow: bool) -> Measured {
         let mut measured = Measured::default();
-        measured.configure(settings, slow_after);
+        measured.configure(settings, logs_slow);
         measured
     }
 
-    /// Takes up what settings say of what is noted of statements.
-    pub(crate) fn configure(&mut self, settings: &Settings, slow_after: Option<Duration>) {
-        self.slow_after = slow_after;
+    /// Takes up the settings of what is noted of statements. `logs_slow`: slow ones of the pool are logged.
+    pub(crate) fn configure(&mut self, settings: &Settings, logs_slow: bool) {
         self.sampler = Sampler::of(settings);
-        self.hears_texts = self.slow_after.is_some() || self.sampler.is_some();
+        self.hears_texts = logs_slow || self.sampler.is_some();
         self.takes_the_long_way = self.hears_texts || !settings.global.startup.server_application_name.is_empty();
     }
 }

@@ -80,7 +80,7 @@ impl Relay<'_> {
                     (incoming.skip, incoming.skip_tag) = (header.total_len() as u32, header.tag);
                     incoming.streams |= header.tag == backend_tag::COPY_BOTH;
                 }
-                Err(error) => break Err(Broken(error.to_string())),
+                Err(error) => break Err(Broken::Header { error }),
             }
         };
         self.actions.send_or_copy(self.session_id, source, bytes, 0, at);

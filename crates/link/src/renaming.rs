@@ -14,6 +14,7 @@ use units::limits;
 use wire::frontend::{BindNames, Close, Describe, Parse, Target, tag};
 use wire::{HEADER_LEN, Header, backend, frontend};
 
+use crate::end_reason::EndReason;
 use crate::ending::Ending;
 use crate::matching::Match;
 use crate::pool::Pool;
@@ -37,7 +38,7 @@ pub(crate) fn parse(requests: &mut Requests<'_>, body: &[u8], in_stream: bool) -
         return Ok(Renamed::Later);
     }
     if parse.name.len() > limits::NAME_LEN_MAX {
-        return Err(Ending::violation("name in Parse message is too long"));
+        return Err(Ending::Refuse(EndReason::ParseNameTooLong));
     }
     if let Some(renamed) = parse_of_a_taken_name(requests, &parse, total, in_stream) {
         return Ok(renamed);

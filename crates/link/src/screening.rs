@@ -5,12 +5,10 @@
 //! //= pgbouncer config.md#max_packet_size
 //! //= pgbouncer config.md#disable_pqexec
 
+use connections::Barred;
 use machine::Settings;
 use wire::frontend::tag;
-use wire::{HEADER_LEN, Header, SqlState, sqlstate};
-
-/// PostgreSQL's code for what is more than a limit allows.
-const TOO_LARGE: SqlState = SqlState(*b"54000");
+use wire::{HEADER_LEN, Header};
 
 /// The longest message that the protocol has is one byte longer: this is no bound.
 const UNBOUNDED: u32 = i32::MAX as u32;
@@ -28,8 +26,7 @@ pub struct Screen {
 pub struct Stopped {
     /// Where it begins in the bytes that have just come; 0: before them.
     pub at: usize,
-    pub code: SqlState,
-    pub words: String,
+    pub why: Barred,
 }
 
 impl Screen {
@@ -49,15 +46,14 @@ impl Screen {
             let header = header_at(kept, bytes, at)?;
             let len = header.total_len();
             let found = if len > self.len_max {
-                let words = format!("a message of {len} bytes is longer than max_packet_size ({})", self.len_max);
-                Some((TOO_LARGE, words))
+                Some(Barred::TooLarge { len, max: self.len_max })
             } else if is_client && self.refuses_query && header.tag == tag::QUERY {
-                Some((sqlstate::PROTOCOL_VIOLATION, "PQexec disallowed".to_owned()))
+                Some(Barred::Query)
             } else {
                 None
             };
-            if let Some((code, words)) = found {
-                return Some(Stopped { at: at.saturating_sub(kept.len()), code, words });
+            if let Some(why) = found {
+                return Some(Stopped { at: at.saturating_sub(kept.len()), why });
             }
             at += len;
         }
@@ -96,8 +92,8 @@ mod tests {
         for split in 0..bytes.len() {
             let (kept, new) = bytes.split_at(split);
             let found = SCREEN.stops(0, kept, new, true).expect("it is there");
-            assert_eq!((found.at, found.code), (19_usize.saturating_sub(split), TOO_LARGE), "{split}");
-            assert_eq!(found.words, "a message of 25 bytes is longer than max_packet_size (20)");
+            let why = Barred::TooLarge { len: 25, max: 20 };
+            assert_eq!((found.at, found.why), (19_usize.saturating_sub(split), why), "{split}");
         }
         assert_eq!(SCREEN.stops(0, &[], &bytes[..23], true), None, "its header is not there yet");
         assert!(SCREEN.stops(0, &[], &bytes[..24], true).is_some(), "that is enough");
@@ -118,7 +114,7 @@ mod tests {
     fn a_query_of_a_client_is_refused_where_it_is_to_be() {
         let strict = Screen { len_max: 1_000, refuses_query: true };
         let found = strict.stops(0, &[], &messages(), true).expect("it is there");
-        assert_eq!((found.at, found.words.as_str()), (5, "PQexec disallowed"));
+        assert_eq!((found.at, found.why), (5, Barred::Query));
         assert_eq!(strict.stops(0, &[], &messages(), false), None, "a server's Q is another matter");
     }
 

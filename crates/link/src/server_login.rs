@@ -26,8 +26,6 @@ use crate::parameter_reports::speaks_for_pool;
 use crate::pool::Pool;
 use crate::server::{Begins, Identity, Server};
 
-pub use server_login::WRONG_PASSWORD_TYPE;
-
 /// A server that is logging in, while its bytes are read.
 #[derive(Debug)]
 pub struct ServerLogin<'a, 't> {

@@ -16,7 +16,7 @@ use wire::{HEADER_LEN, Header, sqlstate};
 use crate::answers::Answers;
 use crate::findings::{Astray, Broken};
 use crate::lone_answer::{can_pass, passed};
-use crate::server::{Answerer, Chore, Entry, Expect, Server, ServerState, Unexpected};
+use crate::server::{Answerer, Chore, CloseReason, Entry, Expect, Server, ServerState, Unexpected};
 use crate::{
     announcing, checking, confirming, copying, counting, listening, matching, naming, overdue, parameter_reports,
     splitting,
@@ -97,7 +97,7 @@ fn next(answers: &mut Answers<'_>) -> Result<bool, Broken> {
         return Ok(true);
     }
     if header.body_len() > whole_len_max(answers.server, header) {
-        return Err(Broken("message from server is too long".to_owned()));
+        return Err(Broken::TooLong);
     }
     if rest.len() < header.total_len() {
         return Ok(answers.keep(rest));
@@ -140,7 +140,7 @@ fn next_from_inbox(answers: &mut Answers<'_>) -> Result<bool, Broken> {
             None => HEADER_LEN,
             Some(header) if !is_whole(answers, header) => HEADER_LEN,
             Some(header) if header.body_len() > whole_len_max(answers.server, header) => {
-                return Err(Broken("message from server is too long".to_owned()));
+                return Err(Broken::TooLong);
             }
             Some(header) => header.total_len(),
         };
@@ -265,7 +265,8 @@ fn error(answers: &mut Answers<'_>, body: &[u8]) -> bool {
     let engaged = in_use || confirming::keeps_state(answers);
     if fields.is_fatal() && answers.session.is_some() && answers.pool.rules.mode != PoolMode::Session && engaged {
         // The server ends, but the session may not: it gets this as the error of its request.
-        answers.findings.words().lost = Some((fields.sqlstate().unwrap_or(sqlstate::CONNECTION_FAILURE), words()));
+        let code = fields.sqlstate().unwrap_or(sqlstate::CONNECTION_FAILURE);
+        answers.findings.words().lost = Some((code, CloseReason::Said { words: words() }));
         return false;
     }
     let misnames = |code| matches!(code, sqlstate::UNDEFINED_PSTATEMENT | sqlstate::DUPLICATE_PSTATEMENT);
@@ -279,7 +280,7 @@ fn error(answers: &mut Answers<'_>, body: &[u8]) -> bool {
     note_prepared_statement(answers, &fields);
     let clients = match answers.server.ledger.owner() {
         None => {
-            answers.findings.words().dying = Some(words());
+            answers.findings.words().dying = Some(CloseReason::Said { words: words() });
             // Between transactions it does not concern the client: its next statement goes to another server, unless it has this one for life.
             let stays = answers.pool.rules.mode == PoolMode::Session || confirming::is_for_life(answers);
             answers.session.is_some() && (answers.server.transaction.status != Status::Idle || stays)
@@ -324,7 +325,7 @@ fn note_prepared_statement(answers: &mut Answers<'_>, fields: &Fields<'_>) {
     let prepares = answers.server.ledger.front().is_some_and(|expect| matches!(expect, Expect::Parse(Some(_))));
     if prepares && fields.sqlstate() == Some(sqlstate::DUPLICATE_PSTATEMENT) {
         // A client has given a statement the pooler's name for another: on this server nobody can have that any more.
-        answers.server.end.close_needed = Some("a prepared statement has the pooler's name");
+        answers.server.end.close_needed = Some(CloseReason::StatementNameTaken);
     }
     if fields.sqlstate() == Some(sqlstate::FEATURE_NOT_SUPPORTED)
         && fields.message().is_some_and(|message| message.starts_with(b"cached plan"))
@@ -463,7 +464,7 @@ fn failed(answers: &mut Answers<'_>) -> Result<(), Broken> {
     }
     if answers.server.ledger.owner().is_none() {
         // No client gets it: a linked one has all its answers.
-        answers.findings.words().dying.get_or_insert_with(|| "server sent an error while idle".to_owned());
+        answers.findings.words().dying.get_or_insert(CloseReason::ErrorWhileIdle);
         return Ok(());
     }
     let tries_again = std::mem::take(&mut answers.findings.tries_again);

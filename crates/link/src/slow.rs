@@ -65,7 +65,7 @@ pub(crate) fn hear(requests: &mut Requests<'_>, message: u8, at_hand: &[u8]) {
         let begins = is_first.then_some(requests.now);
         sampler.origin((parent.as_deref(), state.as_deref()), begins, &mut asked.sampled).map(Box::new)
     });
-    let logs = requests.pool.measured.slow_after.is_some();
+    let logs = requests.pool.rules.slow_after.is_some();
     // What is neither logged nor traced is known by its times only.
     let mut said = AskedText { trace, ..AskedText::default() };
     if logs || said.trace.is_some() {
@@ -101,7 +101,7 @@ pub(crate) fn answered(answers: &mut Answers<'_>) {
         tracing::tell(answers, &mut asked, (queued_us, opened_us, ran_us));
     }
     // A reload may have turned it off meanwhile.
-    let Some(slow_after) = answers.pool.measured.slow_after else { return };
+    let Some(slow_after) = answers.pool.rules.slow_after else { return };
     let Some((conn, session)) = &answers.session else { return };
     if u128::from(queued_us + ran_us) < slow_after.as_micros() {
         return;

@@ -7,6 +7,7 @@ use wire::backend::ErrorResponse;
 use wire::frontend::{BindNames, Close, Target, tag};
 use wire::{HEADER_LEN, Header, backend, sqlstate};
 
+use crate::end_reason::EndReason;
 use crate::ending::{Ending, checked_header};
 use crate::malformed;
 use crate::session::{Rest, Session};
@@ -175,7 +176,7 @@ fn is_enough(header: Header, at_hand: &[u8], mapped: bool) -> Result<bool, Endin
         tag::DESCRIBE | tag::CLOSE if mapped => Ok(false),
         tag::BIND if mapped && BindNames::decode(body).is_none() => {
             if body.len() > 2 * limits::NAME_LEN_MAX {
-                return Err(Ending::violation("names in Bind message are too long"));
+                return Err(Ending::Refuse(EndReason::BindNamesTooLong));
             }
             Ok(false)
         }

@@ -7,11 +7,10 @@
 use std::fmt;
 use std::ops::{BitAnd, BitOr, BitOrAssign, Not};
 
-use sql::Marks;
-use units::Time;
-
 use Stays::{AsTracked, ForLife, UntilGone};
 use Told::{Nothing, Statement, Tag, Word};
+use sql::Marks;
+use units::Time;
 
 use crate::side_effects::SideEffects;
 
@@ -282,6 +281,16 @@ impl Not for Pins {
 
     fn not(self) -> Pins {
         Pins(!self.0)
+    }
+}
+
+/// Each kind in words, with commas.
+impl fmt::Display for Pins {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (at, words) in self.words().enumerate() {
+            write!(to, "{}{words}", if at == 0 { "" } else { ", " })?;
+        }
+        Ok(())
     }
 }
 

@@ -1,5 +1,5 @@
-//! What every room shares: ids, time, deadlines, tables by id, transitions between states, random numbers, weights of memory, and all
-//! bounds.
+//! What every room shares: ids, time, deadlines, tables by id, transitions between states, tables of reasons, random numbers, weights
+//! of memory, and all bounds.
 //!
 //! Knows no session, no server, no queue. Nothing here decides.
 
@@ -9,6 +9,7 @@ pub mod id;
 pub mod limits;
 pub mod names;
 pub mod random;
+pub mod reasons;
 pub mod table;
 pub mod time;
 pub mod transitions;

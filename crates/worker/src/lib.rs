@@ -26,8 +26,10 @@ mod tables;
 mod traffic;
 
 use std::sync::Arc;
+pub use tables::view::View;
 
 use connections::flow::Flow;
+use link::server::CloseReason;
 use link::server_login;
 use machine::action::{Action, Actions};
 use machine::event::Event;
@@ -51,11 +53,8 @@ use crate::sessions::{cancel_requests, console, definitions, ends, faults, links
 use crate::tables::agenda::Next;
 use crate::tables::followups::Followup;
 use crate::tables::halves::Halves;
-use crate::tables::notices::{DATABASE_CHANGED, DATABASE_REMOVED, PASSWORD_CHANGED};
 use crate::tables::open_definitions::OpenDefinitions;
 use crate::tables::{Tables, suspension, timers};
-
-pub use tables::view::View;
 
 /// One worker.
 #[derive(Debug)]
@@ -200,7 +199,9 @@ impl Worker {
                 Kind::Client | Kind::Login | Kind::Lookup | Kind::Peer => {}
             },
             Event::OpenFailed { conn, why } => match conn.kind() {
-                Kind::Server => lost_servers::server_open_failed(&mut self.tables, step, conn, &why),
+                Kind::Server => {
+                    lost_servers::server_open_failed(&mut self.tables, step, conn, CloseReason::NotOpened { why })
+                }
                 Kind::Cancel => cancel_requests::canceller_done(&mut self.tables, step, conn),
                 Kind::Client | Kind::Login | Kind::Lookup | Kind::Peer => {}
             },
@@ -320,7 +321,7 @@ impl Worker {
     fn follow_up(&mut self, step: &mut Step<'_>, followup: Followup) {
         match followup {
             Followup::End(conn, end) => {
-                ends::end_session(&mut self.tables, &mut self.limiters, &mut self.halves, step, conn, end)
+                ends::end_session(&mut self.tables, &mut self.limiters, &mut self.halves, step, conn, *end)
             }
             Followup::GoOn(conn) if links::leaves_reverted(&mut self.tables, step, conn) => {}
             Followup::GoOn(conn) => self.requests_from_inbox(step, conn),
@@ -329,7 +330,7 @@ impl Worker {
             }
             Followup::Admit(before) => admission::open(&mut self.tables, &mut self.limiters, step, before),
             Followup::AdmitToPin(pool) => admission::admit_to_pin(&mut self.tables, &mut self.limiters, step, pool),
-            Followup::ListenerLost(pool, why) => listener::listener_lost(&mut self.tables, step, pool, &why),
+            Followup::ListenerLost(pool, why) => listener::listener_lost(&mut self.tables, step, pool, *why),
             Followup::Settle { pool, server, lost } => {
                 definitions::settle_definitions_of(&mut self.tables, &mut self.definitions, step, pool, server, lost)
             }
@@ -376,11 +377,11 @@ impl Worker {
             }
             if changed {
                 let why = match concerned {
-                    _ if removed => DATABASE_REMOVED,
-                    true => DATABASE_CHANGED,
-                    false => PASSWORD_CHANGED,
+                    _ if removed => CloseReason::DatabaseRemoved,
+                    true => CloseReason::DatabaseChanged,
+                    false => CloseReason::PasswordChanged,
                 };
-                closed_servers::retire_servers(&mut self.tables, step, own, |_| true, why);
+                closed_servers::retire_servers(&mut self.tables, step, own, |_| true, &why);
             } else {
                 reloads::retire_outdated(&mut self.tables, step, id, own, (&before, asked_for_base));
             }

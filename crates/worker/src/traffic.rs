@@ -2,20 +2,20 @@
 //! query, so functions that use several parts of a worker at once are here or in the crate's root.
 
 use link::answers::Answers;
-use link::findings::{Broken, Findings};
+use link::end_reason::EndReason;
+use link::findings::Findings;
 use link::lone_answer::{LoneAnswer, passed};
 use link::lone_query::LoneQuery;
 use link::pool::Pool;
-use link::replaying;
 use link::requests::Requests;
 use link::screening::Screen;
-use link::server::{Overdue, ServerState};
+use link::server::{CloseReason, Overdue, ServerState};
 use link::server_login::{LoginEnd, ServerLogin};
 use link::server_questions::{end_skipping, question_syncs};
 use link::session::{Admission, Session, SessionState, WaitFor};
 use link::stream::Stream;
 use link::unlinked::begins_with_work;
-use link::{client_messages, server_messages};
+use link::{client_messages, replaying, server_messages};
 use machine::Step;
 use machine::action::Source;
 use queueing::classes::ClassId;
@@ -84,7 +84,7 @@ impl Worker {
         session.request_at = step.now;
         let pool = session.pool;
         if self.tables.stopping.refuses_new_work() {
-            self.tables.agenda.refuse(conn, wire::sqlstate::ADMIN_SHUTDOWN, "server shutting down");
+            self.tables.agenda.refuse(conn, EndReason::ShuttingDown);
             return;
         }
         // Sessions that already wait come first.
@@ -151,7 +151,7 @@ impl Worker {
             Ok(LoginEnd::Open) => {}
             Ok(LoginEnd::Ready) => server_logins::logged_in(&mut self.tables, step, conn),
             Ok(LoginEnd::Refused(error)) => lost_servers::login_refused(&mut self.tables, step, conn, error),
-            Err(Broken(why)) => return lost_servers::login_failed(&mut self.tables, step, conn, &why),
+            Err(how) => return lost_servers::login_failed(&mut self.tables, step, conn, how.into()),
         }
         self.keep_login_rest(step, conn, &inbox[at..]);
     }
@@ -200,7 +200,7 @@ impl Worker {
         if stopped.at > 0 {
             self.client_said(step, conn, &bytes[..stopped.at]);
         }
-        self.tables.agenda.refuse(conn, stopped.code, &stopped.words);
+        self.tables.agenda.refuse(conn, stopped.why);
     }
 
     fn client_said(&mut self, step: &mut Step<'_>, conn: ConnId, bytes: &[u8]) {
@@ -408,8 +408,8 @@ impl Worker {
         }
         // What came before may have ended it.
         if self.tables.servers.get(conn).is_some_and(|server| server.session().is_some()) {
-            let (code, words) = (stopped.code, &stopped.words);
-            lost_servers::server_lost(&mut self.tables, &mut self.limiters, step, conn, code, words);
+            let (code, why) = (stopped.why.code(), CloseReason::Barred { what: stopped.why });
+            lost_servers::server_lost(&mut self.tables, &mut self.limiters, step, conn, code, why);
         }
     }
 
@@ -481,7 +481,7 @@ impl Worker {
         }
         match end {
             Ok(()) => self.act_on(step, conn, findings),
-            Err(Broken(why)) => lost_servers::break_server(&mut self.tables, &mut self.limiters, step, conn, &why),
+            Err(how) => lost_servers::break_server(&mut self.tables, &mut self.limiters, step, conn, how.into()),
         }
     }
 

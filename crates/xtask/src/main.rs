@@ -1,6 +1,6 @@
 //! House rules and generated files, checked by a program: `cargo run -p xtask -- COMMAND`.
 //!
-//! `tidy` reads every file that git would commit and prints what breaks a rule of STYLE.md, one line a finding. `cite`
+//! `tidy` reads every file that git would commit, and prints how sizes are distributed and what breaks a rule of STYLE.md, one line a finding. `cite`
 //! collects the places where the code says which manual it obeys, and writes docs/protocol-coverage.md.
 //!
 //! Needs nothing but std and git. Deliberately no parser of Rust: tokens and braces are enough for rules that a person
@@ -17,15 +17,17 @@ mod ratchet;
 mod rules;
 mod shape;
 mod source;
+mod spread;
 mod tree;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+
 use tree::Tree;
 
 const USAGE: &str = "usage: cargo run -p xtask -- COMMAND
-  tidy             what breaks the house rules; exit status 1 if anything does
-  tidy --numbers   how long files and functions are, how dense the assertions: a mirror, not a fence
+  tidy             how large files, functions, types and commits are, and what breaks the house rules; exit status 1 if anything does
+  tidy --numbers   how deep functions nest, how dense the assertions: a mirror, not a fence
   tidy --shrink    writes the ratchet down to today's sizes; never up
   cite             which sections of the manuals the code cites; UPDATE=1 writes docs/protocol-coverage.md";
 
@@ -61,6 +63,7 @@ fn say(text: &str) -> ExitCode {
 
 fn tidy(root: &Path) -> Result<ExitCode, String> {
     let tree = Tree::read(root)?;
+    print!("{}", spread::print(&tree.sources(), &spread::commits(root)));
     let findings = rules::all(&tree);
     for finding in &findings {
         println!("{finding}");

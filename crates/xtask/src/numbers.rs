@@ -1,4 +1,4 @@
-//! A mirror: how long files and functions are, how deep they nest, how much is asserted and tested.
+//! A mirror: how deep functions nest, how much is asserted and tested. How large things are, `spread` prints.
 //!
 //! Printed, never a finding: look when a number drifts. Lines of tests are not lines of the program.
 
@@ -10,29 +10,14 @@ use crate::tree::{Tree, crate_of};
 pub(crate) fn print(tree: &Tree) -> String {
     let sources = tree.sources();
     let program: Vec<&Source<'_>> = sources.iter().filter(|source| !source.is_test).collect();
-    let mut files: Vec<usize> = program.iter().map(|source| program_lines(source)).collect();
     let functions: Vec<Function<'_>> = program.iter().flat_map(|source| program_functions(source)).collect();
-    let mut lengths: Vec<usize> = functions.iter().map(|function| function.lines).collect();
-    let mut fields: Vec<usize> =
-        program.iter().flat_map(|source| shape::structs(source)).map(|found| found.fields).collect();
     let deep = functions.iter().filter(|function| function.nesting > 3).count();
     let pure: Vec<&Source<'_>> = program.iter().copied().filter(|source| is_pure(source.path)).collect();
-    files.sort_unstable();
-    lengths.sort_unstable();
-    fields.sort_unstable();
 
     let mut text = String::new();
     let mut row = |name: &str, is: String, target: &str| text += &format!("{name:<34} {is:<28} {target}\n");
     row("", "is".into(), "should be");
-    row(
-        "file, lines of program",
-        format!("median {}, max {}", at(&files, 50), at(&files, 100)),
-        "median ≤ 150, max 600",
-    );
-    let three = format!("p50 {}, p99 {}, max {}", at(&lengths, 50), at(&lengths, 99), at(&lengths, 100));
-    row("function, lines", three, "p50 ≤ 8, p99 ≤ 60, max 70");
     row("functions nested deeper than 3", format!("{deep} of {}", functions.len()), "0");
-    row("struct, fields", format!("p99 {}, max {}", at(&fields, 99), at(&fields, 100)), "≤ 12, max 16");
     row("statics in pure crates", count(&pure, &["static"]).to_string(), "0");
     let clocks = count(&pure, &["Instant", "::", "now"]) + count(&pure, &["SystemTime", "::", "now"]);
     row("clock reads in pure crates", clocks.to_string(), "0");
@@ -46,12 +31,6 @@ pub(crate) fn print(tree: &Tree) -> String {
     }
     row("visible entries in the root", root_entries(tree).len().to_string(), "≤ 14, max 16");
     text
-}
-
-/// The value at `percent` of the way through sorted values; 0 of none.
-fn at(sorted: &[usize], percent: usize) -> usize {
-    let last = sorted.len().saturating_sub(1);
-    sorted.get((last * percent).div_ceil(100)).copied().unwrap_or(0)
 }
 
 fn two_digits((part, whole): (usize, usize)) -> String {
@@ -116,12 +95,6 @@ mod tests {
         let sources = tree.sources();
         assert_eq!(tested(&tree, &sources, "pooling"), (6, 8));
         assert_eq!(asserts_per_function(&[&sources[0]]), (1, 1));
-        assert_eq!(shape::structs(&sources[0])[0].fields, 2);
         assert!(print(&tree).contains("1.00 (1 ÷ 1)"));
-    }
-
-    #[test]
-    fn percentiles_of_few_values() {
-        assert_eq!((at(&[], 50), at(&[7], 99), at(&[1, 2, 3], 50), at(&[1, 2, 3], 99)), (0, 7, 2, 3));
     }
 }

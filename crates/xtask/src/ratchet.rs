@@ -3,22 +3,23 @@
 //! A line is `file PATH LINES`, `function PATH NAME LINES`, `nesting PATH NAME BLOCKS` or `struct PATH NAME FIELDS`; of a whole crate
 //! `impls CRATE TYPE BLOCKS`, `methods CRATE TYPE FUNCTIONS` or `cycle CRATE MODULES`. `#` begins a comment.
 
+use std::fmt;
+
 use crate::finding::Finding;
-use crate::knots;
-use crate::shape;
 use crate::source::Source;
 use crate::tree::Tree;
-use std::fmt;
+use crate::{knots, shape};
 
 pub(crate) const PATH: &str = "crates/xtask/ratchet.txt";
 
-const FILE_LINES_MAX: usize = 600;
-const FUNCTION_LINES_MAX: usize = 70;
+// Refused is only what nobody would defend (docs/adr/0049-limits-are-mirrors.md). `tidy` prints how sizes are distributed.
+const FILE_LINES_MAX: usize = 1000;
+const FUNCTION_LINES_MAX: usize = 120;
 /// Three is what we write; four is what we let pass without a word.
 const NESTING_MAX: usize = 4;
-const FIELDS_MAX: usize = 16;
-const IMPLS_MAX: usize = 3;
-const METHODS_MAX: usize = 40;
+const FIELDS_MAX: usize = 30;
+const IMPLS_MAX: usize = 6;
+const METHODS_MAX: usize = 60;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sort {
@@ -65,12 +66,12 @@ impl Sort {
 
     pub(crate) fn rule(self) -> &'static str {
         match self {
-            Sort::File => "a file has at most 600 lines",
-            Sort::Function => "a function has at most 70 lines",
+            Sort::File => "a file has at most 1000 lines",
+            Sort::Function => "a function has at most 120 lines",
             Sort::Nesting => "nesting is at most 4: ifs go up, loops go down",
-            Sort::Struct => "a struct has at most 16 fields: what changes together is a value of its own",
-            Sort::Impls => "a type has at most 3 impl blocks: one that needs more is several types",
-            Sort::Methods => "a type has at most 40 functions: one that needs more is several types",
+            Sort::Struct => "a struct has at most 30 fields: what changes together is a value of its own",
+            Sort::Impls => "a type has at most 6 impl blocks: one that needs more is several types",
+            Sort::Methods => "a type has at most 60 functions: one that needs more is several types",
             Sort::Cycle => "modules of a crate import each other in one direction",
         }
     }

@@ -12,12 +12,13 @@
 //! //= pg18 protocol-flow#PROTOCOL-FLOW-EXT-QUERY
 
 use auth::{Password, Secret};
-use connections::Broken;
+use connections::{Broken, MessageType};
 use units::Time;
 use wire::backend::{DataRow, Fields, ReadyForQuery, RowDescription, Status, tag};
 use wire::frontend::{self, Bind, Describe, Execute, Parse, Target};
 use wire::{SqlState, sqlstate};
 
+use super::end::LookupEnd;
 use super::timestamp::Timestamp;
 
 /// The statement that tells the server's time.
@@ -101,7 +102,7 @@ impl Answer {
     ///
     /// # Errors
     /// The server has broken the protocol.
-    pub(super) fn take(&mut self, tag: u8, body: &[u8]) -> Result<bool, Broken> {
+    pub(super) fn take(&mut self, tag: u8, body: &[u8]) -> Result<bool, LookupEnd> {
         match tag {
             tag::PARSE_COMPLETE | tag::BIND_COMPLETE => {}
             tag::ROW_DESCRIPTION if !self.is_answered => self.columns = Some(RowDescription::decode(body)?.len()),
@@ -127,11 +128,11 @@ impl Answer {
             }
             tag::READY_FOR_QUERY => {
                 if ReadyForQuery::decode(body)?.status != Status::Idle {
-                    return Err(Broken("auth_query leaves a transaction open".to_owned()));
+                    return Err(LookupEnd::LeavesTransaction);
                 }
                 return Ok(true);
             }
-            other => return Err(Broken(format!("unexpected message from server: {}", other.escape_ascii()))),
+            other => return Err(Broken::Unexpected { message: MessageType(other) }.into()),
         }
         Ok(false)
     }
@@ -314,9 +315,9 @@ mod tests {
         let mut copy = Vec::new();
         backend::encode_copy_in(&mut copy, 1);
         let told = Answer::default().take(tag::COPY_IN, &copy[wire::HEADER_LEN..]);
-        assert_eq!(told, Err(Broken("unexpected message from server: G".to_owned())));
+        assert_eq!(told, Err(Broken::Unexpected { message: MessageType(b'G') }.into()));
         let told = Answer::default().take(tag::READY_FOR_QUERY, b"T");
-        assert_eq!(told, Err(Broken("auth_query leaves a transaction open".to_owned())));
+        assert_eq!(told, Err(LookupEnd::LeavesTransaction));
         assert!(Answer::default().take(tag::DATA_ROW, b"\xff\xff").is_err());
     }
 }

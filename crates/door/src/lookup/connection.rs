@@ -15,11 +15,11 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use auth::{Keys, Password};
-use connections::Broken;
 use connections::databases::{Address, Database};
 use connections::encryption::Encryption;
 use connections::flow::Flow;
 use connections::server_login::{Credentials, Derived, Progress, ServerLogin};
+use connections::{Broken, MessageType};
 use settings::TlsSettings;
 use units::random::Random;
 use units::{Time, limits};
@@ -27,6 +27,7 @@ use wire::backend::{Fields, tag};
 use wire::{HEADER_LEN, Header, SqlState, frontend};
 
 use super::answer::{self, Answer};
+use super::end::LookupEnd;
 use super::search::{Resolved, Search};
 use super::target::Target;
 
@@ -174,14 +175,14 @@ impl Connection {
         random: &mut Random,
         out: &mut Vec<u8>,
         news: &mut Vec<News>,
-    ) -> Result<(), Broken> {
+    ) -> Result<(), LookupEnd> {
         let mut inbox = std::mem::take(&mut self.inbox);
         inbox.extend_from_slice(bytes);
         let mut at = 0;
         let mut is_read = false;
         while !is_read {
             is_read = match &mut self.state {
-                State::Connecting => return Err(Broken("bytes before the connection is open".to_owned())),
+                State::Connecting => return Err(LookupEnd::TooEarly),
                 State::LoggingIn(login) => {
                     let progress = login.read(&inbox, &mut at, credentials, random, out)?;
                     self.logged_in(progress, out, news)
@@ -222,14 +223,14 @@ impl Connection {
     }
 
     /// Reads one message after the login.
-    fn message(&mut self, message: u8, body: &[u8], out: &mut Vec<u8>, news: &mut Vec<News>) -> Result<(), Broken> {
+    fn message(&mut self, message: u8, body: &[u8], out: &mut Vec<u8>, news: &mut Vec<News>) -> Result<(), LookupEnd> {
         if matches!(message, tag::NOTICE | tag::PARAMETER_STATUS | tag::NOTIFICATION) {
             return Ok(());
         }
         let fields = (message == tag::ERROR).then(|| Fields::decode(body));
         if let Some(fields) = fields.filter(Fields::is_fatal) {
             // The connection ends with this error.
-            return Err(Broken(words(&fields)));
+            return Err(LookupEnd::Said { words: words(&fields) });
         }
         match &mut self.state {
             State::Connecting | State::LoggingIn(_) => unreachable!("it has logged in"),
@@ -240,7 +241,7 @@ impl Connection {
                 }
             }
             State::Ready(owed) => match (owed.front_mut(), fields) {
-                (Some(Owed::Prepared), Some(fields)) => return Err(Broken(words(&fields))),
+                (Some(Owed::Prepared), Some(fields)) => return Err(LookupEnd::Said { words: words(&fields) }),
                 (Some(Owed::Prepared), None) => {
                     if message == tag::READY_FOR_QUERY {
                         owed.pop_front();
@@ -259,7 +260,7 @@ impl Connection {
                     }
                 }
                 (None, _) => {
-                    return Err(Broken(format!("unexpected message from server: {}", message.escape_ascii())));
+                    return Err(Broken::Unexpected { message: MessageType(message) }.into());
                 }
             },
         }
@@ -272,7 +273,7 @@ fn next_message<'a>(inbox: &'a [u8], at: &mut usize) -> Result<Option<(u8, &'a [
     let rest = &inbox[*at..];
     let Some(header) = Header::parse(rest)? else { return Ok(None) };
     if header.body_len() > limits::SERVER_MESSAGE_LEN_MAX {
-        return Err(Broken("message from server is too long".to_owned()));
+        return Err(Broken::TooLong);
     }
     if rest.len() < header.total_len() {
         return Ok(None);

@@ -19,6 +19,7 @@
 mod answer;
 mod cache;
 mod connection;
+mod end;
 mod opening;
 #[cfg(test)]
 mod random_worlds;
@@ -27,33 +28,33 @@ mod target;
 mod timestamp;
 mod waiting;
 
+pub use end::LookupEnd;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
+use answer::{Answer, Fault, Found};
 use auth::Secret;
+use cache::Cache;
+use connection::{Connection, News};
 use connections::Broken;
 use connections::channel::Channel;
 use connections::databases::Database;
-use connections::server_login::{Credentials, Derived, WRONG_PASSWORD_TYPE};
+use connections::server_login::{Credentials, Derived};
 use machine::Settings;
 use machine::action::{Action, Actions};
 use machine::event::Event;
 use machine::observe::{About, Fact, Level, Topic};
 use machine::work::{Done, Job};
+use search::Resolved;
+use target::{Route, Target};
 use units::random::Random;
 use units::table::Table;
 use units::{ConnId, DoorId, Kind, Life, Time, limits};
+use waiting::Waiting;
 use wire::{SqlState, frontend, sqlstate};
 
 use crate::kinds::Kinds;
-use answer::{Answer, Fault, Found};
-use cache::Cache;
-use connection::{Connection, News};
-use search::Resolved;
-
-use target::{Route, Target};
-use waiting::Waiting;
 
 /// What comes of a lookup for one login.
 #[derive(Clone, Debug, PartialEq)]
@@ -237,13 +238,13 @@ impl Lookups {
             let Some(oldest) = unused.min_by_key(|(_, site)| site.used_at).map(|(target, _)| Arc::clone(target)) else {
                 return false;
             };
-            self.remove_site(turn, &oldest, "another lookup database is used");
+            self.remove_site(turn, &oldest, &LookupEnd::AnotherDatabase);
         }
         self.sites.insert(Arc::clone(target), Site::new(target, database, turn.settings));
         true
     }
 
-    fn remove_site(&mut self, turn: &mut Turn<'_>, target: &Arc<Target>, why: &str) {
+    fn remove_site(&mut self, turn: &mut Turn<'_>, target: &Arc<Target>, why: &LookupEnd) {
         self.close_of(turn, target, Level::Log, why);
         if let Some(at) = self.sites.remove(target).and_then(|site| site.due) {
             self.due.remove(&(at, Arc::clone(target)));
@@ -367,14 +368,14 @@ impl Lookups {
             let is_hung = site.waiting.sent_at().is_some_and(|at| at + limits::LOOKUP_WAIT <= turn.now);
             let is_idle = |timeout: Duration| connection.idle_since + timeout <= turn.now;
             if !connection.is_ready() && connection.busy_since + connect_timeout(site, turn.settings) <= turn.now {
-                self.lost(turn, conn, "connect timeout", Loss::Down);
+                self.lost(turn, conn, &LookupEnd::ConnectTimeout, Loss::Down);
             } else if is_hung {
-                self.lost(turn, conn, "auth_query is not answered", Loss::Down);
+                self.lost(turn, conn, &LookupEnd::NotAnswered, Loss::Down);
             } else if connection.is_ready()
                 && site.waiting.is_empty()
                 && turn.settings.global.servers.server_idle_timeout.is_some_and(is_idle)
             {
-                self.close_of(turn, target, Level::Log, "server idle timeout");
+                self.close_of(turn, target, Level::Log, &LookupEnd::IdleTimeout);
             }
         }
         loop {
@@ -395,10 +396,10 @@ impl Lookups {
     pub(super) fn event(&mut self, turn: &mut Turn<'_>, conn: ConnId, event: Event<'_>) {
         match event {
             Event::Received { bytes, .. } => self.received(turn, conn, bytes),
-            Event::Hangup { .. } => self.lost(turn, conn, "server conn crashed?", Loss::Broken),
+            Event::Hangup { .. } => self.lost(turn, conn, &LookupEnd::Crashed, Loss::Broken),
             Event::Secured { outcome, .. } => self.secured(turn, conn, outcome),
             Event::Opened { ends, .. } => self.opened(turn, conn, ends.as_deref()),
-            Event::OpenFailed { why, .. } => self.lost(turn, conn, &why, Loss::Down),
+            Event::OpenFailed { why, .. } => self.lost(turn, conn, &LookupEnd::NotOpened { why }, Loss::Down),
             Event::Computed { done, .. } => self.computed(turn, conn, done),
             Event::Drained { count, .. } => self.drained(turn, conn, count),
             Event::Blocked { .. } => self.drained(turn, conn, 0),
@@ -412,7 +413,7 @@ impl Lookups {
         if connection.is_connecting() {
             return match connection.encryption.received(bytes) {
                 Ok(next) => self.go_on(turn, conn, next),
-                Err(Broken(why)) => self.lost(turn, conn, &why, Loss::Down),
+                Err(how) => self.lost(turn, conn, &how.into(), Loss::Down),
             };
         }
         let site = &self.sites[&connection.target];
@@ -435,12 +436,14 @@ impl Lookups {
         }
         let connection = self.connections.get(conn);
         if connection.is_some_and(|connection| connection.is_obsolete && connection.is_at_rest()) {
-            self.close_of(turn, &target, Level::Log, "auth_query has names that are not known");
+            self.close_of(turn, &target, Level::Log, &LookupEnd::NamesUnknown);
         }
         match outcome {
             Ok(()) => self.advance(turn, &target),
-            Err(Broken(why)) if why == WRONG_PASSWORD_TYPE => self.lost(turn, conn, &why, Loss::Refused),
-            Err(Broken(why)) => self.lost(turn, conn, &why, Loss::Broken),
+            Err(why @ LookupEnd::Broken { how: Broken::WrongPasswordType }) => {
+                self.lost(turn, conn, &why, Loss::Refused)
+            }
+            Err(why) => self.lost(turn, conn, &why, Loss::Broken),
         }
     }
 
@@ -456,11 +459,11 @@ impl Lookups {
                 self.sites.get_mut(target).expect("a connection has its site").waiting.unsend();
             }
             News::Refused(Some(code), words) if self.retries(conn, code) => {
-                self.connect_again(turn, conn, &format!("server login failed: {words}"));
+                self.connect_again(turn, conn, &LookupEnd::LoginRefused { words });
             }
             News::Refused(code, words) => {
                 let loss = if code.is_some_and(is_final) { Loss::Refused } else { Loss::Down };
-                self.lost(turn, conn, &format!("server login failed: {words}"), loss);
+                self.lost(turn, conn, &LookupEnd::LoginRefused { words }, loss);
             }
             News::Answered(answer) => self.answered(turn, conn, target, *answer),
         }
@@ -506,13 +509,13 @@ impl Lookups {
                 site.derived = Some(derived);
             }
             Ok(None) => {}
-            Err(Broken(why)) => self.lost(turn, conn, &why, Loss::Broken),
+            Err(how) => self.lost(turn, conn, &how.into(), Loss::Broken),
         }
     }
 
     /// A connection is lost. Logins that wait get what was said earlier, if the database is down; the others wait for the
     /// next try.
-    fn lost(&mut self, turn: &mut Turn<'_>, conn: ConnId, why: &str, loss: Loss) {
+    fn lost(&mut self, turn: &mut Turn<'_>, conn: ConnId, why: &LookupEnd, loss: Loss) {
         // It may have been closed already.
         let Some(connection) = self.connections.get(conn) else { return };
         let (target, has_answered) = (Arc::clone(&connection.target), connection.has_answered);
@@ -543,7 +546,7 @@ impl Lookups {
     }
 
     /// Closes the connection of a site, if it has one. The server is told so if nothing is wrong.
-    fn close_of(&mut self, turn: &mut Turn<'_>, target: &Arc<Target>, level: Level, why: &str) {
+    fn close_of(&mut self, turn: &mut Turn<'_>, target: &Arc<Target>, level: Level, why: &LookupEnd) {
         let site = self.sites.get_mut(target).expect("a site is closed before it is removed");
         let Some(conn) = site.conn.take() else { return };
         let connection = &self.connections[conn];

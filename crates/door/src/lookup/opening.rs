@@ -12,6 +12,7 @@ use settings::TlsSettings;
 use units::ConnId;
 use wire::SqlState;
 
+use super::end::LookupEnd;
 use super::target::is_same_place;
 use super::{Lookups, Loss, Outcome, Site, Turn, secret_of};
 
@@ -60,8 +61,8 @@ impl Lookups {
             let logins = site.waiting.all();
             self.outcomes.extend(logins.into_iter().map(|(login, _)| (login, Outcome::Again)));
             self.cache.forget(&target);
-            let why = if is_same { "obsolete connection" } else { "database configuration changed" };
-            self.remove_site(turn, &target, why);
+            let why = if is_same { LookupEnd::Obsolete } else { LookupEnd::DatabaseChanged };
+            self.remove_site(turn, &target, &why);
         }
     }
 
@@ -85,7 +86,7 @@ impl Lookups {
                 self.tell(turn, conn, Level::Log, Topic::Connections, words);
                 self.go_on(turn, conn, next);
             }
-            Err(why) => self.lost(turn, conn, &format!("TLS handshake failed: {why}"), Loss::Down),
+            Err(why) => self.lost(turn, conn, &LookupEnd::TlsFailed { why }, Loss::Down),
         }
     }
 
@@ -94,7 +95,7 @@ impl Lookups {
         self.connections.get_mut(conn).is_some_and(|connection| connection.encryption.retries_after_refusal(code))
     }
 
-    pub(super) fn connect_again(&mut self, turn: &mut Turn<'_>, conn: ConnId, why: &str) {
+    pub(super) fn connect_again(&mut self, turn: &mut Turn<'_>, conn: ConnId, why: &LookupEnd) {
         let connection = &mut self.connections[conn];
         connection.connect_again();
         let other = if connection.encryption.begins_with_tls() { "with" } else { "without" };

@@ -17,9 +17,10 @@
 
 use std::sync::Arc;
 
-use connections::Broken;
 use wire::backend::{DataRow, tag};
 use wire::frontend::{self, Bind, Execute, Parse, Query};
+
+use super::end::LookupEnd;
 
 /// The schemas of the role's own search_path, in its order: their names as SQL writes them, and whether others may create objects there.
 /// The startup packet's search_path hides the role's, so it is read from where ALTER ROLE and ALTER DATABASE keep it.
@@ -100,7 +101,7 @@ impl Search {
         body: &[u8],
         query: &str,
         out: &mut Vec<u8>,
-    ) -> Result<Option<Resolved>, Broken> {
+    ) -> Result<Option<Resolved>, LookupEnd> {
         if self.earlier > 0 {
             self.earlier -= usize::from(message == tag::READY_FOR_QUERY);
             return Ok(None);
@@ -109,7 +110,7 @@ impl Search {
             (Stage::Schemas, tag::DATA_ROW) => self.schemas.extend(schema(body)?),
             // The trial fails, and the next goes on.
             (Stage::Trials(place), tag::ERROR) if place % 2 == 1 => self.schemas[place / 2].fits = false,
-            (_, tag::ERROR) => return Err(Broken("the search_path of auth_user cannot be read".to_owned())),
+            (_, tag::ERROR) => return Err(LookupEnd::NoSearchPath),
             (Stage::Schemas, tag::READY_FOR_QUERY) => {
                 self.schemas.iter().for_each(|schema| schema.ask(query, out));
                 self.stage = Stage::Trials(0);
@@ -164,7 +165,7 @@ impl Schema {
 }
 
 /// Reads a row of [`SCHEMAS`]. `None`: it is of its first statement.
-fn schema(body: &[u8]) -> Result<Option<Schema>, Broken> {
+fn schema(body: &[u8]) -> Result<Option<Schema>, LookupEnd> {
     let row = DataRow::decode(body)?;
     let mut values = row.values();
     let name = values.next().flatten().map(|name| String::from_utf8_lossy(name).into_owned());

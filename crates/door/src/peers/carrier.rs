@@ -8,7 +8,6 @@
 
 use std::sync::Arc;
 
-use connections::Broken;
 use connections::databases::Address;
 use connections::encryption::{Encryption, Next};
 use connections::flow::Flow;
@@ -18,6 +17,8 @@ use machine::peering::PeerId;
 use settings::TlsSettings;
 use units::{ConnId, Time};
 use wire::frontend::CancelRequest;
+
+use super::failure::PeerFailure;
 
 /// A CancelRequest on its way to a peer.
 #[derive(Debug)]
@@ -63,9 +64,9 @@ impl Carrier {
     ///
     /// # Errors
     /// It says something else.
-    pub(super) fn received(&mut self, conn: ConnId, bytes: &[u8], actions: &mut Actions) -> Result<(), Broken> {
+    pub(super) fn received(&mut self, conn: ConnId, bytes: &[u8], actions: &mut Actions) -> Result<(), PeerFailure> {
         if self.is_sent {
-            return Err(Broken("it answers".to_owned()));
+            return Err(PeerFailure::Answers);
         }
         let next = self.encryption.received(bytes)?;
         self.go_on(conn, next, actions);
@@ -81,8 +82,8 @@ impl Carrier {
         conn: ConnId,
         outcome: Result<Box<Secured>, String>,
         actions: &mut Actions,
-    ) -> Result<(), Broken> {
-        let secured = outcome.map_err(|why| Broken(format!("TLS handshake failed: {why}")))?;
+    ) -> Result<(), PeerFailure> {
+        let secured = outcome.map_err(|why| PeerFailure::TlsFailed { why })?;
         let next = self.encryption.secured((*secured).into());
         self.go_on(conn, next, actions);
         Ok(())

@@ -12,12 +12,14 @@
 //! //= pgbouncer config.md#section-peers
 
 mod carrier;
+mod failure;
 
+pub use failure::PeerFailure;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use connections::Broken;
+use carrier::{Carrier, Request};
 use connections::databases::{Address, Host};
 use connections::flow::Flow;
 use machine::Settings;
@@ -29,7 +31,6 @@ use units::table::Table;
 use units::{ConnId, DoorId, Kind, Life, Time, limits};
 
 use super::lookup::Turn;
-use carrier::{Carrier, Request};
 
 /// The requests for one peer.
 #[derive(Debug, Default)]
@@ -78,7 +79,7 @@ impl Peers {
         let pool = self.pools.get_mut(&peer).expect("each peer of the settings has its pool");
         if pool.waiting.len() >= limits::PEER_CANCELS_WAITING_MAX {
             self.over.push_back(ticket);
-            return tell(turn, peer, None, "too many wait");
+            return tell(turn, peer, None, &PeerFailure::TooManyWait);
         }
         pool.waiting.push_back(Request { pid, secret, since: turn.now, ticket });
         self.advance(turn, peer);
@@ -118,8 +119,8 @@ impl Peers {
             Event::Received { bytes, .. } => carrier.received(conn, bytes, turn.actions),
             Event::Secured { outcome, .. } => carrier.secured(conn, outcome, turn.actions),
             Event::Hangup { .. } if carrier.is_sent => return self.done(turn, conn),
-            Event::Hangup { .. } => Err(Broken("it has closed the connection".to_owned())),
-            Event::OpenFailed { why, .. } => Err(Broken(why)),
+            Event::Hangup { .. } => Err(PeerFailure::Closed),
+            Event::OpenFailed { why, .. } => Err(PeerFailure::NotOpened { why }),
             Event::Drained { count, .. } => {
                 carrier.flow.drained(count);
                 turn.actions.watch(conn, &mut carrier.flow, true);
@@ -131,12 +132,12 @@ impl Peers {
             }
             other => unreachable!("no event of a connection: {other:?}"),
         };
-        if let Err(Broken(why)) = step {
+        if let Err(why) = step {
             self.failed(turn, conn, &why);
         }
     }
 
-    fn failed(&mut self, turn: &mut Turn<'_>, conn: ConnId, why: &str) {
+    fn failed(&mut self, turn: &mut Turn<'_>, conn: ConnId, why: &PeerFailure) {
         let carrier = &self.carriers[conn];
         let (peer, address) = (carrier.peer, Arc::clone(&carrier.address));
         tell(turn, peer, Some(&address), why);
@@ -163,7 +164,7 @@ impl Peers {
         for (&peer, pool) in &mut self.pools {
             if turn.settings.peer(peer).is_none() && !pool.waiting.is_empty() {
                 self.over.extend(pool.waiting.drain(..).map(|request| request.ticket));
-                tell(turn, peer, None, "it was removed from the settings");
+                tell(turn, peer, None, &PeerFailure::Removed);
             }
         }
         self.pools.retain(|peer, pool| pool.carriers > 0 || turn.settings.peer(*peer).is_some());
@@ -192,16 +193,16 @@ impl Peers {
             for (&peer, pool) in &mut self.pools {
                 while let Some(request) = pool.waiting.pop_front_if(|request| request.since + timeout <= turn.now) {
                     self.over.push_back(request.ticket);
-                    tell(turn, peer, None, "cancel_wait_timeout");
+                    tell(turn, peer, None, &PeerFailure::CancelWaitTimeout);
                 }
             }
         }
         let patience = self.patience();
         while let Some(&(_, conn)) = self.by_age.first().filter(|(since, _)| *since + patience <= turn.now) {
             let carrier = &self.carriers[conn];
-            let why = if carrier.is_sent { "cancel_wait_timeout: it does not answer" } else { "cancel_wait_timeout" };
+            let why = if carrier.is_sent { PeerFailure::Silent } else { PeerFailure::CancelWaitTimeout };
             let (peer, address) = (carrier.peer, Arc::clone(&carrier.address));
-            tell(turn, peer, Some(&address), why);
+            tell(turn, peer, Some(&address), &why);
             self.done(turn, conn);
         }
     }
@@ -227,7 +228,7 @@ impl Peers {
 }
 
 /// A request does not reach its peer.
-fn tell(turn: &mut Turn<'_>, peer: PeerId, address: Option<&Address>, why: &str) {
+fn tell(turn: &mut Turn<'_>, peer: PeerId, address: Option<&Address>, why: &PeerFailure) {
     if !turn.actions.logs(Level::Warning, Topic::PoolerErrors) {
         return;
     }

@@ -10,13 +10,7 @@ use std::time::Duration;
 use queueing::queue::{ClassQueue, Waiter};
 use units::{ConnId, Time, limits};
 
-use crate::server::Group;
-
-/// Why a server of a pool that has become smaller is closed.
-pub const SURPLUS: &str = "too many servers in the pool";
-
-/// Why a server is closed that was in use when another pool became entitled to it.
-pub(crate) const YIELDED: &str = "another pool's turn";
+use crate::server::{CloseReason, Group};
 
 /// The servers of one pool here.
 #[derive(Debug, Default)]
@@ -212,21 +206,21 @@ impl Servers {
 
     /// Why a server that is released now is closed, if one has to be.
     #[inline]
-    pub fn takes_back(&mut self) -> Option<&'static str> {
+    pub fn takes_back(&mut self) -> Option<CloseReason> {
         if self.yields + self.surplus == 0 {
             return None;
         }
         if self.yields > 0 {
             self.yields -= 1;
-            return Some(YIELDED);
+            return Some(CloseReason::Yielded);
         }
         self.surplus -= 1;
-        Some(SURPLUS)
+        Some(CloseReason::Surplus)
     }
 
     /// A server was closed for any reason: one fewer has to be closed.
-    pub fn closed(&mut self, why: &str) {
-        if why == SURPLUS || why == YIELDED {
+    pub fn closed(&mut self, why: &CloseReason) {
+        if matches!(why, CloseReason::Surplus | CloseReason::Yielded) {
             return;
         }
         if self.yields > 0 {
@@ -269,7 +263,7 @@ mod tests {
         servers.shrink(1);
         servers.yield_one();
         let why: Vec<_> = std::iter::from_fn(|| servers.takes_back()).collect();
-        assert_eq!(why, [YIELDED, SURPLUS]);
+        assert_eq!(why, [CloseReason::Yielded, CloseReason::Surplus]);
     }
 
     #[test]
@@ -277,15 +271,15 @@ mod tests {
         let mut servers = Servers::default();
         servers.shrink(2);
         servers.yield_one();
-        servers.closed("server conn crashed?");
-        servers.closed("server conn crashed?");
+        servers.closed(&CloseReason::Crashed);
+        servers.closed(&CloseReason::Crashed);
         assert_eq!((servers.yields, servers.surplus), (0, 1));
         // These were counted when it was said why.
-        servers.closed(SURPLUS);
-        servers.closed(YIELDED);
+        servers.closed(&CloseReason::Surplus);
+        servers.closed(&CloseReason::Yielded);
         assert_eq!((servers.yields, servers.surplus), (0, 1));
-        servers.closed("server lifetime over");
-        servers.closed("server lifetime over");
+        servers.closed(&CloseReason::LifetimeOver);
+        servers.closed(&CloseReason::LifetimeOver);
         assert_eq!(servers.takes_back(), None);
     }
 
@@ -303,7 +297,7 @@ mod tests {
         servers.leave_idle(conn(3));
         assert_eq!(
             (servers.take_idle_surplus(), servers.takes_back()),
-            (None, Some(SURPLUS)),
+            (None, Some(CloseReason::Surplus)),
             "the others when they come"
         );
     }

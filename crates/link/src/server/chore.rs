@@ -1,5 +1,7 @@
 //! The kinds of queries that the pooler itself sends to a server. The texts are elsewhere.
 
+use std::fmt;
+
 /// A query of the pooler's own.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Chore {
@@ -54,10 +56,12 @@ impl Chore {
     pub fn reads_rows(self) -> bool {
         self.is_of_names() || matches!(self, Chore::WaitEvents | Chore::Base)
     }
+}
 
-    /// Its name in the log.
-    pub fn words(self) -> &'static str {
-        match self {
+/// Its name in the log.
+impl fmt::Display for Chore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
             Chore::Setup | Chore::Restore => "connect query",
             Chore::Base => "question about what the server begins with",
             Chore::Check => "server check",
@@ -70,6 +74,6 @@ impl Chore {
             Chore::First => "first catalogue query",
             Chore::Unlisten => "unlisten",
             Chore::WaitEvents => "question about waits",
-        }
+        })
     }
 }

@@ -13,18 +13,17 @@ mod copying;
 mod counts;
 mod owed;
 
+pub use self::copying::Copying;
+pub use self::owed::Owed;
 use std::sync::Arc;
 
-use connections::Broken;
+use connections::{Broken, MessageType};
 use session_state::access::Access;
 use session_state::prepared::StatementId;
 use units::StatementRow;
 use wire::backend::tag;
 
 use super::Said;
-
-pub use self::copying::Copying;
-pub use self::owed::Owed;
 
 /// The owner of an answer.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -151,7 +150,7 @@ pub struct Unexpected(pub u8);
 
 impl From<Unexpected> for Broken {
     fn from(Unexpected(message): Unexpected) -> Broken {
-        Broken(format!("unexpected message from server: {}", message.escape_ascii()))
+        Broken::Unexpected { message: MessageType(message) }
     }
 }
 

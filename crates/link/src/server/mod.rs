@@ -4,6 +4,7 @@
 
 mod asked;
 mod chore;
+mod close_reason;
 pub mod ledger;
 mod moving;
 mod parameter_owners;
@@ -13,8 +14,22 @@ mod spoken;
 pub mod states;
 mod tally;
 
+pub use asked::{Asked, AskedText};
+pub use chore::Chore;
+pub use close_reason::CloseReason;
+pub use ledger::{Answerer, Entry, Expect, Ledger, Unexpected};
+pub use moving::Arrived;
+pub use parameter_owners::{Owner, ParameterOwners};
+pub use parts::{
+    Bare, Begins, Cancelling, End, Hold, Identity, Kept, LimitWait, RightsSince, ServerIncoming, ShownName, Statements,
+    Traces, Transaction, Work,
+};
+pub use sequences::Sequences;
+pub use spoken::{Said, Spoken};
+pub use states::{Group, ServerState};
 use std::any::Any;
 use std::sync::Arc;
+pub use tally::{Call, Tally};
 
 use connections::flow::Flow;
 use connections::server_login::BackendKey;
@@ -28,20 +43,6 @@ use units::{ConnId, PoolId, Time, limits};
 use wire::backend::Status;
 
 use crate::verdict::Verdict;
-
-pub use asked::{Asked, AskedText};
-pub use chore::Chore;
-pub use ledger::{Answerer, Entry, Expect, Ledger, Unexpected};
-pub use moving::Arrived;
-pub use parameter_owners::{Owner, ParameterOwners};
-pub use parts::{
-    Bare, Begins, Cancelling, End, Hold, Identity, Kept, LimitWait, RightsSince, ServerIncoming, ShownName, Statements,
-    Traces, Transaction, Work,
-};
-pub use sequences::Sequences;
-pub use spoken::{Said, Spoken};
-pub use states::{Group, ServerState};
-pub use tally::{Call, Tally};
 
 /// Whether a server's query has taken longer than `query_timeout` allows, where it is then cancelled instead of the
 /// session being closed; and whether a cancel, its client's too, may hit the next one.

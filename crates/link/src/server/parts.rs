@@ -14,7 +14,7 @@ use session_state::unnamed::Version;
 use units::{ConnId, Serial, Time};
 use wire::backend::Status;
 
-use super::{Asked, Overdue, ParameterOwners, Sequences, Spoken, Tally};
+use super::{Asked, CloseReason, Overdue, ParameterOwners, Sequences, Spoken, Tally};
 use crate::charge::Charge;
 use crate::permits::Permits;
 use crate::verdict::Verdict;
@@ -328,7 +328,7 @@ pub struct End {
     /// The server has closed the connection, or is about to: no Terminate is sent.
     pub gone: bool,
     /// It is closed when it is released, and why.
-    pub close_needed: Option<&'static str>,
+    pub close_needed: Option<CloseReason>,
     /// Its client has got the server's own FATAL error.
     pub fatal_error_forwarded: bool,
 }

@@ -3,9 +3,10 @@
 
 use std::sync::Arc;
 
+use link::end_reason::EndReason;
 use link::moving;
 use link::pinned::count_pinned;
-use link::server::{Arrived, Group, Server, ServerState};
+use link::server::{Arrived, CloseReason, Group, Server, ServerState};
 use link::session::SessionState;
 use machine::Step;
 use machine::action::Action;
@@ -19,7 +20,6 @@ use units::{ConnId, PoolId, PoolKey};
 use crate::events::loans_received;
 use crate::servers::{chores, closed_servers, new_pools};
 use crate::sessions::{faults, links, welcome};
-use crate::tables::notices::DATABASE_REMOVED;
 use crate::tables::open_definitions::OpenDefinitions;
 use crate::tables::{Tables, suspension, timers};
 
@@ -45,7 +45,9 @@ pub(crate) fn take_in(tables: &mut Tables, definitions: &mut OpenDefinitions, st
         // A reload has removed its database, or not brought it: it is closed.
         let server_id = is_known.then(|| arrive_server(tables, step, pool, server, session));
         match server_id {
-            Some(server_id) if is_killed => closed_servers::close_server(tables, step, server_id, DATABASE_REMOVED),
+            Some(server_id) if is_killed => {
+                closed_servers::close_server(tables, step, server_id, CloseReason::DatabaseRemoved)
+            }
             Some(server_id) => settle(tables, step, server_id, session),
             None => {
                 let (worker, fresh) = (tables.id, false);
@@ -59,14 +61,14 @@ pub(crate) fn take_in(tables: &mut Tables, definitions: &mut OpenDefinitions, st
         return faults::turn_away(tables, step, conn);
     }
     if !is_known {
-        return tables.agenda.refuse(conn, wire::sqlstate::INVALID_CATALOG_NAME, "no such database");
+        return tables.agenda.refuse(conn, EndReason::NoSuchDatabase);
     }
     if is_killed && !is_console {
-        return tables.agenda.refuse(conn, wire::sqlstate::ADMIN_SHUTDOWN, DATABASE_REMOVED);
+        return tables.agenda.refuse(conn, CloseReason::DatabaseRemoved);
     }
     if tables.stopping.is_finished() {
         // The process may end at any moment.
-        return tables.agenda.refuse(conn, wire::sqlstate::ADMIN_SHUTDOWN, "server shutting down");
+        return tables.agenda.refuse(conn, EndReason::ShuttingDown);
     }
     timers::arm_session(tables, conn);
     match tables.sessions[conn].state() {

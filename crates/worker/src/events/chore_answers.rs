@@ -1,6 +1,6 @@
 //! What follows when a server answers a query of the pooler itself.
 
-use link::server::Chore;
+use link::server::{Chore, CloseReason};
 use machine::Step;
 use machine::observe::{Level, Topic};
 use units::ConnId;
@@ -26,14 +26,14 @@ pub(crate) fn chore_progress(
             return chore_progress(tables, limiters, step, conn, chore, None);
         }
         // The error is kept until the answer is complete, so that it is logged once.
-        lost_servers::break_server(tables, limiters, step, conn, &format!("{} failed: {words}", chore.words()));
+        lost_servers::break_server(tables, limiters, step, conn, CloseReason::ChoreFailed { chore, error: words });
         return;
     }
     if !server.ledger.is_clear() || server.incoming.skip > 0 || !server.incoming.inbox.is_empty() {
         return;
     }
     if server.transaction.status != Status::Idle {
-        lost_servers::break_server(tables, limiters, step, conn, &format!("{} left a transaction open", chore.words()));
+        lost_servers::break_server(tables, limiters, step, conn, CloseReason::ChoreInTransaction { chore });
         return;
     }
     match chore {
@@ -83,8 +83,7 @@ fn is_excused(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, chore: Cho
         }
         Chore::WaitEvents => wait_samples::wait_events_refused(tables, conn),
         Chore::Base => {
-            let text =
-                format!("{} failed: {words}; it is reset after each session that has set something", chore.words());
+            let text = format!("{chore} failed: {words}; it is reset after each session that has set something");
             // Where texts are not read, it matters to roles by ALTER ROLE alone.
             let level = if tables.pools[pool].rules.follows() { Level::Warning } else { Level::Debug };
             tables.view().log_server(step, conn, level, Topic::General, text);
@@ -105,7 +104,7 @@ pub(crate) fn listener_progress(
 ) {
     let server = &tables.servers[server_id];
     if let Some(words) = error {
-        lost_servers::break_server(tables, limiters, step, server_id, &format!("listen failed: {words}"));
+        lost_servers::break_server(tables, limiters, step, server_id, CloseReason::ListenFailed { error: words });
         return;
     }
     if !server.ledger.is_clear() {

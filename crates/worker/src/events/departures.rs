@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use link::moving;
-use link::server::{Group, Server, ServerState};
+use link::server::{CloseReason, Group, Server, ServerState};
 use link::session::{SessionState, WaitFor};
 use machine::Step;
 use machine::action::Action;
@@ -201,7 +201,7 @@ fn hand_over_idle_servers(tables: &mut Tables, step: &mut Step<'_>, id: PoolId) 
     for server_id in leaving {
         debug_assert!(matches!(tables.servers[server_id].state(), ServerState::Idle));
         if !tables.servers[server_id].can_move() {
-            closed_servers::close_server(tables, step, server_id, "another process has taken over");
+            closed_servers::close_server(tables, step, server_id, CloseReason::TakenOver);
             continue;
         }
         let server = take_server(tables, step, server_id, None);

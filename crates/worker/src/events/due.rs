@@ -4,7 +4,6 @@ use link::server::{Chore, ServerState};
 use link::session::{SessionState, WaitFor};
 use machine::Step;
 use units::{ConnId, PoolId, Time};
-use wire::backend::ErrorResponse;
 use wire::sqlstate;
 
 use crate::events::forgotten_pools;
@@ -42,22 +41,20 @@ pub(crate) fn session_due(tables: &mut Tables, limiters: &mut Limiters, step: &m
 
 /// A deadline of a session has passed: the session is refused. In `classic` the code is PgBouncer's, whatever becomes of its query.
 fn refuse_overdue(tables: &mut Tables, step: &Step<'_>, conn: ConnId, overdue: Overdue) {
-    let (words, limit) = (overdue.words(), tables.view().pin_limit(conn));
+    let detail = tables.view().pin_limit(conn);
     let session = &tables.sessions[conn];
     let wait_for = match session.state() {
         SessionState::Waiting { wait_for, .. } => wait_for,
         _ if tables.view().limit_wait(session).is_some() => WaitFor::Limit,
         _ => WaitFor::Server,
     };
-    refusals::count_ended(tables, step, conn, overdue.reason(wait_for));
+    let why = overdue.why(wait_for);
+    refusals::count_ended(tables, step, conn, why.counted_as().expect("each of these timeouts is counted"));
     let code = match tables.view().may_be_committing(conn) {
         true => sqlstate::TRANSACTION_RESOLUTION_UNKNOWN,
-        false => sqlstate::PROTOCOL_VIOLATION,
+        false => why.code(),
     };
-    let Some(limit) = limit else { return tables.agenda.refuse(conn, code, words) };
-    let message = &format!("{words}: {PINNED}");
-    let last = ErrorResponse { severity: "FATAL", code, message, detail: Some(&limit), hint: None };
-    tables.agenda.refuse_as(conn, &last);
+    tables.agenda.refuse_in_detail(conn, code, why, detail);
 }
 
 fn notify_waiting(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<'_>, conn: ConnId) {

@@ -1,12 +1,13 @@
 //! What the worker does about a server's messages.
 
-use link::copying::{SYNC_LOST, error_within};
+use link::copying::error_within;
+use link::end_reason::EndReason;
 use link::findings::{Astray, Words};
 use link::role_resets;
+use link::server::CloseReason;
 use machine::Step;
 use units::ConnId;
 use wire::backend::{ErrorResponse, Fields};
-use wire::sqlstate;
 
 use crate::limits::limiters::Limiters;
 use crate::limits::permits;
@@ -18,7 +19,7 @@ use crate::tables::{Tables, timers};
 /// Ends a session as PostgreSQL does when it has lost track of where messages begin.
 fn end_astray(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId, astray: Astray) {
     let server = &mut tables.servers[server_id];
-    server.end.close_needed = Some(SYNC_LOST);
+    server.end.close_needed = Some(CloseReason::SyncLost);
     // A client that has disconnected gets no error.
     let Some(conn) = server.session() else { return };
     if let (Astray::NoCopyData, Some(session)) = (astray, tables.sessions.get(conn)) {
@@ -26,7 +27,7 @@ fn end_astray(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId, astra
         let error = ErrorResponse { severity: "ERROR", code, message: &text, detail: None, hint: None };
         step.actions.send_new(conn, |out| error.encode(out));
     }
-    tables.agenda.refuse(conn, sqlstate::PROTOCOL_VIOLATION, SYNC_LOST);
+    tables.agenda.refuse(conn, CloseReason::SyncLost);
 }
 
 /// Acts on what a server's messages mean for its link. True: the caller has nothing left to do.
@@ -44,16 +45,16 @@ pub(crate) fn act_on_words(
     }
     if let Some((code, words)) = words.lost {
         tables.servers[conn].end.gone = true;
-        lost_servers::server_lost(tables, limiters, step, conn, code, &words);
+        lost_servers::server_lost(tables, limiters, step, conn, code, words);
         return true;
     }
     if let Some(words) = words.dying {
         let server = &mut tables.servers[conn];
-        (server.end.gone, server.end.close_needed) = (true, Some("server is shutting down"));
+        (server.end.gone, server.end.close_needed) = (true, Some(CloseReason::ShuttingDown));
         if server.session().is_none() || server.end.fatal_error_forwarded {
             // A client that has got the fatal error gets nothing more. What it sends until the connection ends is not
             // answered.
-            lost_servers::break_server(tables, limiters, step, conn, &words);
+            lost_servers::break_server(tables, limiters, step, conn, words);
             return true;
         }
     }
@@ -87,7 +88,7 @@ fn replay_refused(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<
             return;
         }
     }
-    tables.agenda.refuse(conn, code, &words);
+    tables.agenda.refuse_with(conn, code, EndReason::Said { words });
 }
 
 /// A server has finished what it was sent, and stays linked to its session.

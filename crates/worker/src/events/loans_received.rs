@@ -2,18 +2,16 @@
 
 use std::sync::Arc;
 
-use link::server::{Chore, Group, Identity, Server, ServerState};
+use link::server::{Chore, CloseReason, Group, Identity, Server, ServerState};
 use machine::Step;
 use machine::action::Action;
-use machine::mail::Lent;
-use machine::mail::{Exchange, ToCoordinator, ToWorker};
+use machine::mail::{Exchange, Lent, ToCoordinator, ToWorker};
 use machine::sabotage::{Fault, does};
 use units::{ConnId, Time, limits};
 
 use crate::servers::name_answers::taint;
 use crate::servers::{free_servers, new_pools, own_queries};
 use crate::sessions::{reports, welcome};
-use crate::tables::notices::{ADDRESS_LEFT, DATABASE_CHANGED, DATABASE_REMOVED};
 use crate::tables::open_definitions::OpenDefinitions;
 use crate::tables::stale::is_stale_since;
 use crate::tables::{Tables, timers};
@@ -84,13 +82,13 @@ pub(crate) fn judge(tables: &mut Tables, conn: ConnId) {
     let server = &mut tables.servers[conn];
     let pool = &tables.pools[server.pool];
     if pool.is_removed() {
-        server.end.close_needed = Some(DATABASE_REMOVED);
+        server.end.close_needed = Some(CloseReason::DatabaseRemoved);
     } else if pool.database.needs_other_servers(&server.identity.opened_for)
         || server.identity.reconnects != pool.rules.orders.reconnects
     {
-        server.end.close_needed = Some(DATABASE_CHANGED);
+        server.end.close_needed = Some(CloseReason::DatabaseChanged);
     } else if tables.settings.orders.addresses.have_left(&server.identity.host, &server.identity.address) {
-        server.end.close_needed = Some(ADDRESS_LEFT);
+        server.end.close_needed = Some(CloseReason::AddressLeft);
     }
     if let Some(news) = pool.names.known.news_since(server.work.worked_at) {
         taint(server, news);

@@ -3,16 +3,14 @@
 //! RECONNECT is carried out as a reload is that changes the database. What a free server is closed for is in `idle_servers`, what is not
 //! opened in `server_logins`.
 
-use link::server::{Group, ServerState};
+use link::end_reason::EndReason;
+use link::server::{CloseReason, Group, ServerState};
 use link::session::SessionState;
 use machine::{DatabaseOrders, Step, Suspension};
 use units::{ConnId, PoolId, Serial};
-use wire::sqlstate::{ADMIN_SHUTDOWN, PROTOCOL_VIOLATION};
 
 use crate::servers::closed_servers;
-use crate::servers::idle_servers::PAUSED;
 use crate::tables::followups::SessionEnd;
-use crate::tables::notices::{CLIENT_KILLED, DATABASE_REMOVED, SUSPEND_TIMEOUT};
 use crate::tables::{Tables, suspension};
 
 /// Whether KILL was ordered for a pool's database since orders were `before`.
@@ -26,7 +24,7 @@ pub(crate) fn is_killed(tables: &Tables, id: PoolId, before: DatabaseOrders) -> 
 pub(crate) fn kill_sessions(tables: &mut Tables, id: PoolId) {
     for conn in tables.sessions.ids() {
         if tables.sessions.get(conn).is_some_and(|session| session.pool == id) {
-            tables.agenda.refuse(conn, ADMIN_SHUTDOWN, DATABASE_REMOVED);
+            tables.agenda.refuse(conn, CloseReason::DatabaseRemoved);
         }
     }
 }
@@ -35,7 +33,7 @@ pub(crate) fn kill_sessions(tables: &mut Tables, id: PoolId) {
 pub(crate) fn kill_servers(tables: &mut Tables, step: &mut Step<'_>, id: PoolId) {
     for conn in tables.servers.ids() {
         if tables.servers.get(conn).is_some_and(|server| server.pool == id) {
-            closed_servers::close_server(tables, step, conn, DATABASE_REMOVED);
+            closed_servers::close_server(tables, step, conn, CloseReason::DatabaseRemoved);
         }
     }
 }
@@ -49,7 +47,7 @@ pub(crate) fn close_free(tables: &mut Tables, step: &mut Step<'_>, id: PoolId) {
         let server = &tables.servers[conn];
         let is_free = server.state().group() == Group::Idle || matches!(server.state(), ServerState::Listening);
         if server.pool == id && is_free {
-            closed_servers::close_server(tables, step, conn, PAUSED);
+            closed_servers::close_server(tables, step, conn, CloseReason::Paused);
         }
     }
 }
@@ -57,7 +55,7 @@ pub(crate) fn close_free(tables: &mut Tables, step: &mut Step<'_>, id: PoolId) {
 /// Ends one session. It may have ended meanwhile.
 pub(crate) fn kill_client(tables: &mut Tables, conn: ConnId, serial: Serial) {
     if tables.sessions.get(conn).is_some_and(|session| session.identity.serial == serial) {
-        tables.agenda.refuse(conn, ADMIN_SHUTDOWN, CLIENT_KILLED);
+        tables.agenda.refuse(conn, EndReason::Killed);
     }
 }
 
@@ -88,9 +86,9 @@ fn end_sessions_unsent(tables: &mut Tables) {
         }
         if !session.flow.is_clear() {
             // It would not take an error either.
-            tables.agenda.end(conn, SessionEnd::Left(SUSPEND_TIMEOUT));
+            tables.agenda.end(conn, SessionEnd::Left(CloseReason::SuspendTimeout.into()));
         } else if server.is_some_and(|server| !server.flow.is_clear()) {
-            tables.agenda.refuse(conn, PROTOCOL_VIOLATION, SUSPEND_TIMEOUT);
+            tables.agenda.refuse(conn, CloseReason::SuspendTimeout);
         }
     }
 }
@@ -103,7 +101,7 @@ pub(crate) fn close_servers_unsent(tables: &mut Tables, step: &mut Step<'_>, bef
     }
     for conn in tables.servers.ids() {
         if tables.servers.get(conn).is_some_and(|server| !server.flow.is_clear()) {
-            closed_servers::close_server(tables, step, conn, SUSPEND_TIMEOUT);
+            closed_servers::close_server(tables, step, conn, CloseReason::SuspendTimeout);
         }
     }
 }

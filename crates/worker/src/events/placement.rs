@@ -4,7 +4,7 @@
 //! worker that has waited clearly longer, or becomes idle. A server is opened only with a token from the coordinator
 //! (I5).
 
-use link::server::Group;
+use link::server::{CloseReason, Group};
 use link::session::{SessionState, WaitFor};
 use machine::Step;
 use machine::mail::ToCoordinator;
@@ -67,7 +67,7 @@ pub(crate) fn place(
     let is_next = |own: Waiter| pool.queue.peek(step.now).is_none_or(|waiter| own.since < waiter.since);
     if pool.servers.own.wants_room(step.now) && pool.servers.own.queue.front().is_some_and(is_next) {
         tables.pools[id].servers.own.evict();
-        closed_servers::close_server(tables, step, server_id, "evicted");
+        closed_servers::close_server(tables, step, server_id, CloseReason::Evicted);
         return None;
     }
     let is_asked =
@@ -121,7 +121,7 @@ fn make_room(tables: &mut Tables, step: &mut Step<'_>, id: PoolId) {
         let pool = &mut tables.pools[id];
         let Some(&oldest) = pool.servers.idle.front().filter(|_| pool.servers.own.wants_room(step.now)) else { return };
         pool.servers.own.evict();
-        closed_servers::close_server(tables, step, oldest, "evicted");
+        closed_servers::close_server(tables, step, oldest, CloseReason::Evicted);
     }
 }
 

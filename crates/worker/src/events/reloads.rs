@@ -7,7 +7,7 @@ use connections::databases::Database;
 use connections::encryption;
 use link::pool::Pool;
 use link::screening::Screen;
-use link::server::Server;
+use link::server::{CloseReason, Server};
 use link::server_login;
 use link::server_names::ServerNames;
 use link::session::SessionState;
@@ -16,11 +16,7 @@ use machine::{Proved, Settings, Step};
 use units::{ConnId, PoolId, limits};
 
 use crate::servers::closed_servers;
-use crate::tables::notices::{ADDRESS_LEFT, DATABASE_CHANGED, DATABASE_REMOVED, PASSWORD_CHANGED};
 use crate::tables::{Tables, timers};
-
-/// Why a server is closed.
-const NAMES_ARE_OFF: &str = "server_application_name was turned off";
 
 const _: () = assert!(limits::POOLS_MAX < u32::MAX as usize);
 
@@ -44,7 +40,7 @@ pub(crate) fn reconfigure_session(tables: &mut Tables, conn: ConnId) {
             | SessionState::Opening { .. }
     );
     if removed && free && !does(&tables.settings, Fault::RemoveSilently) {
-        tables.agenda.refuse(conn, wire::sqlstate::ADMIN_SHUTDOWN, DATABASE_REMOVED);
+        tables.agenda.refuse(conn, CloseReason::DatabaseRemoved);
     } else {
         timers::arm_session(tables, conn);
     }
@@ -84,21 +80,21 @@ pub(crate) fn retire_outdated(
     let new = Arc::clone(&tables.settings);
     let is_old = |server: &Server| !encryption::is_alike(&new.global.tls, &before.global.tls, &server.identity.address);
     let is_left = |server: &Server| new.orders.addresses.have_left(&server.identity.host, &server.identity.address);
-    closed_servers::retire_servers(
-        tables,
-        step,
-        own.iter().copied(),
-        is_old,
-        "database configuration changed: TLS settings",
-    );
-    closed_servers::retire_servers(tables, step, own.iter().copied(), is_left, ADDRESS_LEFT);
+    closed_servers::retire_servers(tables, step, own.iter().copied(), is_old, &CloseReason::TlsChanged);
+    closed_servers::retire_servers(tables, step, own.iter().copied(), is_left, &CloseReason::AddressLeft);
     if !tables.caches.server_names.are_used() {
         let is_named = |server: &Server| server.kept.shown_name.is_some();
-        closed_servers::retire_servers(tables, step, own.iter().copied(), is_named, NAMES_ARE_OFF);
+        closed_servers::retire_servers(tables, step, own.iter().copied(), is_named, &CloseReason::NamesAreOff);
     }
     // A server that has refused the question before would be replaced by one that does the same.
     if !asked_for_base && server_login::asks_for_base(&tables.pools[id], &tables.settings) {
-        closed_servers::retire_servers(tables, step, own, |server| !server.kept.base.is_read(), DATABASE_CHANGED);
+        closed_servers::retire_servers(
+            tables,
+            step,
+            own,
+            |server| !server.kept.base.is_read(),
+            &CloseReason::DatabaseChanged,
+        );
     }
 }
 
@@ -110,5 +106,5 @@ pub(crate) fn take_password(tables: &mut Tables, step: &mut Step<'_>, id: PoolId
     pool.opening.proved = proved;
     let is_old = |server: &Server| server.pool == id && server.identity.mark.is_some_and(|mark| marks.contradict(mark));
     let all = tables.servers.ids();
-    closed_servers::retire_servers(tables, step, all, is_old, PASSWORD_CHANGED);
+    closed_servers::retire_servers(tables, step, all, is_old, &CloseReason::PasswordChanged);
 }

@@ -5,8 +5,7 @@ use std::sync::Arc;
 
 use connections::databases::{Address, Host};
 use connections::encryption::{Encryption, Next};
-use link::findings::Broken;
-use link::server::{Chore, Group, Identity, Server, ServerState};
+use link::server::{Chore, CloseReason, Group, Identity, Server, ServerState};
 use link::server_login;
 use machine::action::Action;
 use machine::mail::{Grant, ToCoordinator};
@@ -19,7 +18,6 @@ use wire::frontend;
 
 use crate::servers::{capacity, chores, free_servers, new_pools};
 use crate::sessions::{lost_servers, replicating, reports, welcome};
-use crate::tables::notices::ADDRESS_LEFT;
 use crate::tables::open_definitions::OpenDefinitions;
 use crate::tables::{Tables, timers};
 
@@ -124,7 +122,7 @@ pub(crate) fn server_opened(tables: &mut Tables, step: &mut Step<'_>, conn: Conn
     }
     if tables.settings.orders.addresses.have_left(&server.identity.host, &server.identity.address) {
         // The name has moved while it was being opened.
-        server.end.close_needed = Some(ADDRESS_LEFT);
+        server.end.close_needed = Some(CloseReason::AddressLeft);
     }
     let next = server.identity.encryption.opened();
     tables.view().log_server(step, conn, Level::Log, Topic::Connections, words);
@@ -135,7 +133,7 @@ pub(crate) fn server_opened(tables: &mut Tables, step: &mut Step<'_>, conn: Conn
 pub(crate) fn server_answered(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, bytes: &[u8]) {
     match tables.servers[conn].identity.encryption.received(bytes) {
         Ok(next) => go_on(tables, step, conn, next),
-        Err(Broken(why)) => lost_servers::not_encrypted(tables, step, conn, &why),
+        Err(how) => lost_servers::not_encrypted(tables, step, conn, how.into()),
     }
 }
 
@@ -150,7 +148,7 @@ pub(crate) fn server_secured(tables: &mut Tables, step: &mut Step<'_>, conn: Con
             tables.view().log_server(step, conn, Level::Log, Topic::Connections, words);
             go_on(tables, step, conn, next);
         }
-        Err(why) => lost_servers::not_encrypted(tables, step, conn, &format!("TLS handshake failed: {why}")),
+        Err(why) => lost_servers::not_encrypted(tables, step, conn, CloseReason::TlsFailed { why }),
     }
 }
 
@@ -189,8 +187,8 @@ pub(crate) fn login_computed(tables: &mut Tables, step: &mut Step<'_>, conn: Con
     // It may have been closed meanwhile.
     let Some(server) = tables.servers.get_mut(conn) else { return };
     let pool = &mut tables.pools[server.pool];
-    if let Err(Broken(why)) = server_login::go_on_with(step, conn, server, pool, *keys) {
-        lost_servers::login_failed(tables, step, conn, &why);
+    if let Err(how) = server_login::go_on_with(step, conn, server, pool, *keys) {
+        lost_servers::login_failed(tables, step, conn, how.into());
     }
 }
 

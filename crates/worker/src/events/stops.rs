@@ -1,5 +1,6 @@
 //! Shutdown: which sessions are closed at once, and when the shutdown is complete.
 
+use link::end_reason::EndReason;
 use link::session::SessionState;
 use machine::Step;
 use machine::action::Action;
@@ -23,7 +24,7 @@ pub(crate) fn stop(tables: &mut Tables, stop: Stop) {
             )
         });
         if queued {
-            tables.agenda.refuse(conn, wire::sqlstate::ADMIN_SHUTDOWN, "server shutting down");
+            tables.agenda.refuse(conn, EndReason::ShuttingDown);
         }
     }
 }
@@ -47,7 +48,7 @@ pub(crate) fn end_between_transactions(tables: &mut Tables, conn: ConnId) {
         _ => true,
     };
     if is_between {
-        tables.agenda.refuse(conn, wire::sqlstate::ADMIN_SHUTDOWN, "server shutting down");
+        tables.agenda.refuse(conn, EndReason::ShuttingDown);
     }
 }
 
@@ -118,7 +119,7 @@ mod tests {
             let ends = std::iter::from_fn(|| scene.tables.agenda.next_followup());
             let ends: Vec<_> = ends
                 .map(|followup| match followup {
-                    Followup::End(session, SessionEnd::Refused(_)) => session,
+                    Followup::End(session, end) if matches!(*end, SessionEnd::Refused(_)) => session,
                     other => panic!("{other:?}"),
                 })
                 .collect();

@@ -16,6 +16,7 @@ use ::settings::Over;
 use link::first_text::first_text;
 use link::permits::Permits;
 use link::pinned::take_pin_permit;
+use link::request_refusal::RequestRefusal;
 use link::server::LimitWait;
 use link::session::{Admission, SessionState, WaitFor};
 use machine::Step;
@@ -23,18 +24,14 @@ use queueing::classes::{ClassId, LimitKind};
 use queueing::commented::Commented;
 use queueing::limiting::limiter::{ClassLimiter, Passage, StatementLimiter};
 use queueing::limiting::{Allowance, Limit, TICK};
-use queueing::refusals::Reason;
 use sql::Text;
 use units::{ConnId, PoolId};
-use wire::backend::ErrorResponse;
-use wire::sqlstate;
 
 use crate::limits::deadlines::waited;
 use crate::limits::limiters::{LimitWaiter, Limiters, Outcome};
 use crate::limits::permits::{permits_of, taken_permits};
 use crate::limits::{classes, deadlines, permits, refusals};
-use crate::servers::cancellers::BY_REQUEST;
-use crate::tables::followups::Before;
+use crate::tables::followups::{Before, RequestError};
 use crate::tables::{Tables, timers};
 
 /// Whether a session's messages are forwarded.
@@ -66,12 +63,12 @@ fn conclude(
         Outcome::Refused(error) => refusals::refuse_for_now(tables, limiters, step, conn, &error, messages),
         Outcome::Late { since, deadline_ms } => {
             let detail = waited(step.now, since, deadline_ms);
-            refusals::count_refusal(tables, step, conn, Reason::Deadline, deadlines::WORDS);
-            refusals::refuse_batch(tables, step, conn, &deadlines::deadline_error(deadlines::WORDS, &detail), messages);
+            refusals::count_refusal(tables, step, conn, &RequestRefusal::Deadline);
+            let error = deadlines::deadline_error(RequestRefusal::Deadline, detail);
+            refusals::refuse_batch(tables, step, conn, &error, messages);
         }
         Outcome::Cancelled => {
-            let (code, message) = (sqlstate::QUERY_CANCELED, BY_REQUEST);
-            let error = ErrorResponse { severity: "ERROR", code, message, detail: None, hint: None };
+            let error = RequestError { why: RequestRefusal::UserRequest, detail: None, hint: None };
             refusals::refuse_batch(tables, step, conn, &error, messages);
         }
     }

@@ -11,24 +11,18 @@
 
 use std::time::Duration;
 
+use link::request_refusal::RequestRefusal;
 use link::session::{SessionState, WaitFor};
 use machine::Step;
 use queueing::commented::Commented;
-use queueing::refusals::Reason;
 use units::{ConnId, Time};
-use wire::backend::ErrorResponse;
-use wire::sqlstate;
 
 use crate::limits::limiters::{Limiters, Outcome};
 use crate::limits::{permits, refusals};
+use crate::tables::followups::RequestError;
 use crate::tables::{Tables, timers};
 
 const HINT: &str = "It was not sent to PostgreSQL, and can be sent again.";
-
-const QUERY_TIMEOUT: &str = "canceling statement due to query_timeout";
-
-/// Worded like PostgreSQL's own timeouts.
-pub(crate) const WORDS: &str = "canceling statement due to deadline";
 
 /// A session has begun to wait with these messages: applies its deadline, if it has one. `commented` is what their
 /// comments say, if they were read.
@@ -67,16 +61,18 @@ fn apply_deadline_of(tables: &mut Tables, limiters: &mut Limiters, step: &mut St
     let Some(expected) = late else { return timers::arm_session(tables, conn) };
     let (waited, expected) = (waited.as_millis(), expected.as_millis());
     let detail = format!("waited_ms={waited} deadline_ms={allowed} expected_wait_ms={expected} place={place} of {len}");
-    refusals::count_refusal(tables, step, conn, Reason::Deadline, WORDS);
-    refusals::refuse_waiting_request(tables, limiters, step, conn, &deadline_error(WORDS, &detail));
+    refusals::count_refusal(tables, step, conn, &RequestRefusal::Deadline);
+    let error = deadline_error(RequestRefusal::Deadline, detail);
+    refusals::refuse_waiting_request(tables, limiters, step, conn, &error);
 }
 
 /// Whether the deadline of a waiter that has just left the queue has passed. If so, it gets an error.
 pub(crate) fn is_too_late(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<'_>, conn: ConnId) -> bool {
     let Some((since, deadline_ms)) = tables.view().late(step.now, conn) else { return false };
-    let (message, detail) = tables.view().with_pin_limit(conn, WORDS, waited(step.now, since, deadline_ms));
-    refusals::count_refusal(tables, step, conn, Reason::Deadline, &message);
-    refusals::refuse_request(tables, limiters, step, conn, &deadline_error(&message, &detail));
+    let detail = waited(step.now, since, deadline_ms);
+    let (why, detail) = tables.view().with_pin_limit(conn, RequestRefusal::Deadline, detail);
+    refusals::count_refusal(tables, step, conn, &why);
+    refusals::refuse_request(tables, limiters, step, conn, &deadline_error(why, detail));
     true
 }
 
@@ -86,9 +82,10 @@ pub(crate) fn deadline_passed(tables: &mut Tables, limiters: &mut Limiters, step
     if permits::end_linked_wait(tables, limiters, step, conn, Outcome::Late { since, deadline_ms }) {
         return;
     }
-    let (message, detail) = tables.view().with_pin_limit(conn, WORDS, waited(step.now, since, deadline_ms));
-    refusals::count_refusal(tables, step, conn, Reason::Deadline, &message);
-    refusals::refuse_waiting_request(tables, limiters, step, conn, &deadline_error(&message, &detail));
+    let detail = waited(step.now, since, deadline_ms);
+    let (why, detail) = tables.view().with_pin_limit(conn, RequestRefusal::Deadline, detail);
+    refusals::count_refusal(tables, step, conn, &why);
+    refusals::refuse_waiting_request(tables, limiters, step, conn, &deadline_error(why, detail));
 }
 
 /// A session has waited for as long as `query_timeout` allows.
@@ -100,14 +97,13 @@ pub(crate) fn waited_too_long(tables: &mut Tables, limiters: &mut Limiters, step
     let timeout = tables.pools[session.pool].rules.query_timeout.expect("it is due by its query_timeout");
     let waited = step.now.since(since).as_millis();
     let detail = format!("waited_ms={waited} query_timeout_ms={}", timeout.as_millis());
-    let (message, detail) = tables.view().with_pin_limit(conn, QUERY_TIMEOUT, detail);
-    refusals::count_refusal(tables, step, conn, Reason::QueryTimeout, &message);
-    refusals::refuse_waiting_request(tables, limiters, step, conn, &deadline_error(&message, &detail));
+    let (why, detail) = tables.view().with_pin_limit(conn, RequestRefusal::QueryTimeout, detail);
+    refusals::count_refusal(tables, step, conn, &why);
+    refusals::refuse_waiting_request(tables, limiters, step, conn, &deadline_error(why, detail));
 }
 
-pub(crate) fn deadline_error<'a>(message: &'a str, detail: &'a str) -> ErrorResponse<'a> {
-    let (detail, hint) = (Some(detail), Some(HINT));
-    ErrorResponse { severity: "ERROR", code: sqlstate::QUERY_CANCELED, message, detail, hint }
+pub(crate) fn deadline_error(why: RequestRefusal, detail: String) -> RequestError {
+    RequestError { why, detail: Some(detail), hint: Some(HINT.into()) }
 }
 
 pub(crate) fn waited(now: Time, since: Time, deadline_ms: u32) -> String {

@@ -5,17 +5,16 @@
 
 use std::time::Duration;
 
+use link::request_refusal::RequestRefusal;
 use link::session::{SessionState, WaitFor};
 use machine::Step;
 use queueing::classes::Overflow;
-use queueing::refusals::Reason;
 use units::ConnId;
-use wire::backend::ErrorResponse;
-use wire::sqlstate;
 
 use crate::limits::limiters::Limiters;
 use crate::limits::refusals;
 use crate::tables::Tables;
+use crate::tables::followups::RequestError;
 
 const HINT: &str = "It was not sent to PostgreSQL, and can be sent again later.";
 
@@ -53,17 +52,11 @@ fn bound_queue_of(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<
         Overflow::RejectNewest => conn,
         Overflow::DropOldest => pool.queue.oldest_of(id).expect("more wait than may").session,
     };
-    let message = format!("too many clients of class \"{name}\" wait");
     let retry_ms = room_in.as_millis().max(1);
     let detail = format!("limit={max} remaining=0 retry_after_ms={retry_ms} class={name}");
-    let error = ErrorResponse {
-        severity: "ERROR",
-        code: sqlstate::CONFIGURATION_LIMIT_EXCEEDED,
-        message: &message,
-        detail: Some(&detail),
-        hint: Some(HINT),
-    };
-    refusals::count_refusal(tables, step, goes, Reason::MaxWaiting, &message);
+    let error =
+        RequestError { why: RequestRefusal::MaxWaiting { class: name }, detail: Some(detail), hint: Some(HINT.into()) };
+    refusals::count_refusal(tables, step, goes, &error.why);
     refusals::refuse_waiting_request(tables, limiters, step, goes, &error);
 }
 

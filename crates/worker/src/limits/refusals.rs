@@ -12,18 +12,20 @@
 
 use std::sync::Arc;
 
+use link::request_refusal::RequestRefusal;
 use link::session::{Rest, SessionState, WaitFor};
 use machine::Step;
 use machine::mail::ToCoordinator;
 use queueing::limiting::limiter::LimitError;
 use queueing::refusals::{News, Reason};
 use units::ConnId;
-use wire::backend::{ErrorResponse, Status};
+use wire::backend::Status;
 use wire::frontend::tag;
-use wire::{Header, backend, sqlstate};
+use wire::{Header, backend};
 
 use crate::limits::limiters::Limiters;
 use crate::limits::{permits, pin_queue};
+use crate::tables::followups::RequestError;
 use crate::tables::{Tables, backpressure, timers};
 
 /// Sends the client the error. The rest of its batch is skipped, as PostgreSQL does after an error.
@@ -36,16 +38,10 @@ pub(crate) fn refuse_for_now(
     messages: &[u8],
 ) {
     permits::report_limits(tables, limiters, step, conn);
-    count_refusal(tables, step, conn, refused.reason, &refused.text);
-    let (detail, hint) = (refused.exceeded.detail(), refused.exceeded.hint());
-    let error = ErrorResponse {
-        severity: "ERROR",
-        code: sqlstate::CONFIGURATION_LIMIT_EXCEEDED,
-        message: &refused.text,
-        detail: Some(&detail),
-        hint: Some(&hint),
-    };
-    refuse_batch(tables, step, conn, &error, messages);
+    let why = RequestRefusal::Limit { reason: refused.reason, words: refused.text.clone() };
+    count_refusal(tables, step, conn, &why);
+    let (detail, hint) = (Some(refused.exceeded.detail()), Some(refused.exceeded.hint().into()));
+    refuse_batch(tables, step, conn, &RequestError { why, detail, hint }, messages);
 }
 
 /// Answers a session's messages, of which nothing is under way, with an error. The next reader of the messages skips
@@ -55,7 +51,7 @@ pub(crate) fn refuse_batch(
     tables: &mut Tables,
     step: &mut Step<'_>,
     conn: ConnId,
-    error: &ErrorResponse<'_>,
+    error: &RequestError,
     messages: &[u8],
 ) {
     let session = &mut tables.sessions[conn];
@@ -70,13 +66,14 @@ pub(crate) fn refuse_batch(
     }
 }
 
-/// Counts a refused request. The first one of its kind is logged with `message`.
-pub(crate) fn count_refusal(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, reason: Reason, message: &str) {
+/// Counts a refused request. The first one of its kind is logged with its words.
+pub(crate) fn count_refusal(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, why: &RequestRefusal) {
+    let Some(reason) = why.counted_as() else { return };
     let session = &tables.sessions[conn];
     let (pool, class) = (session.pool, Arc::clone(&tables.settings.classes.class(session.claim.class).name));
     let quiet = tables.settings.global.console.stats_period;
     if tables.refusals.count(step.now, quiet, pool, Arc::clone(&class), reason) {
-        let news = ToCoordinator::Refused(Box::new(News { pool, class, reason, message: message.to_owned() }));
+        let news = ToCoordinator::Refused(Box::new(News { pool, class, reason, message: why.to_string() }));
         step.actions.post_to_coordinator(news);
     }
 }
@@ -95,7 +92,7 @@ pub(crate) fn refuse_waiting_request(
     limiters: &mut Limiters,
     step: &mut Step<'_>,
     conn: ConnId,
-    error: &ErrorResponse<'_>,
+    error: &RequestError,
 ) {
     tables.leave_queue(conn);
     refuse_request(tables, limiters, step, conn, error);
@@ -107,7 +104,7 @@ pub(crate) fn refuse_request(
     limiters: &mut Limiters,
     step: &mut Step<'_>,
     conn: ConnId,
-    error: &ErrorResponse<'_>,
+    error: &RequestError,
 ) {
     // Its transaction does not begin.
     permits::leave_limits(tables, limiters, step, conn);

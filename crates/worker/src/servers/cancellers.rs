@@ -3,6 +3,7 @@
 //! A cancel travels on a connection of its own and hits whatever its backend is then doing (I4). So it is sent only
 //! while the server owes the key's owner an answer.
 
+use link::request_refusal::RequestRefusal;
 use link::server::Answerer;
 use machine::Step;
 use units::ConnId;
@@ -10,11 +11,14 @@ use units::ConnId;
 use crate::tables::cancels::take_back;
 use crate::tables::{Tables, timers};
 
-/// PostgreSQL's words.
-pub(crate) const BY_REQUEST: &str = "canceling statement due to user request";
-
-/// `words`: the error for a query that no server has seen.
-pub(crate) fn cancel_linked(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, server_id: ConnId, words: &str) {
+/// `why`: for a query that no server has seen.
+pub(crate) fn cancel_linked(
+    tables: &mut Tables,
+    step: &mut Step<'_>,
+    conn: ConnId,
+    server_id: ConnId,
+    why: &RequestRefusal,
+) {
     let server = &mut tables.servers[server_id];
     if server.is_answering_its_own() {
         return start_cancel(tables, step, server_id);
@@ -26,7 +30,7 @@ pub(crate) fn cancel_linked(tables: &mut Tables, step: &mut Step<'_>, conn: Conn
         // The backend runs a query of the pooler first, which the cancel must not hit.
         Some(_) if server.ledger.owing() != (0, false) => server.cancel.is_requested = true,
         Some(_) if server.hold.is_on() => {
-            if take_back(step, conn, &mut tables.sessions[conn], words) {
+            if take_back(step, conn, &mut tables.sessions[conn], why) {
                 timers::arm_session(tables, conn);
             }
         }

@@ -1,8 +1,8 @@
 //! How servers are closed, and their tokens given back to the coordinator.
 
-use link::pool::{LocalBuffers, SURPLUS};
+use link::pool::LocalBuffers;
 use link::relaying::has_said_goodbye;
-use link::server::{Group, Server, ServerState};
+use link::server::{CloseReason, Group, Server, ServerState};
 use machine::Step;
 use machine::action::Action;
 use machine::mail::ToCoordinator;
@@ -14,24 +14,23 @@ use wire::{frontend, sqlstate};
 
 use crate::tables::Tables;
 use crate::tables::followups::{Followup, SessionEnd};
-use crate::tables::notices::LOCAL_BUFFERS;
 
 /// Closes a server and gives its token back. If it has a session, the caller ends that.
-pub(crate) fn close_server(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, why: &str) {
-    let words = tables.view().words_of_end(step, conn, why);
+pub(crate) fn close_server(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, why: CloseReason) {
+    let words = tables.view().words_of_end(step, conn, &why);
     tables.view().log_server(step, conn, Level::Log, Topic::Disconnections, words);
     remove_server(tables, step, conn, why);
 }
 
 /// The same of one that may have been closed in this step.
-pub(crate) fn close_if_there(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, why: &str) {
+pub(crate) fn close_if_there(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, why: CloseReason) {
     if tables.servers.get(conn).is_some() {
         close_server(tables, step, conn, why);
     }
 }
 
 /// Like [`close_server`], without a line in the log.
-pub(crate) fn remove_server(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, why: &str) {
+pub(crate) fn remove_server(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, why: CloseReason) {
     let mut server = tables.servers.remove(conn).expect("a server is closed once");
     let (id, group) = (server.pool, server.state().group());
     if let Some(chaos) = &mut tables.chaos {
@@ -45,7 +44,7 @@ pub(crate) fn remove_server(tables: &mut Tables, step: &mut Step<'_>, conn: Conn
     }
     step.actions.push(Action::Close { conn, last_words: false });
     let pool = &mut tables.pools[id];
-    pool.servers.closed(why);
+    pool.servers.closed(&why);
     pool.servers.leave(group);
     if server.identity.opened_for_session.is_some() {
         pool.servers.own.closed(group);
@@ -74,10 +73,10 @@ pub(crate) fn remove_server(tables: &mut Tables, step: &mut Step<'_>, conn: Conn
     forget_database(tables, step.now, id);
     tables.agenda.release(server.work.permits.take());
     if let Some(session) = server.identity.opened_for_session {
-        end_its_own_session(tables, session, &server, why);
+        end_its_own_session(tables, session, &server, &why);
     }
     if listened {
-        tables.agenda.follow(Followup::ListenerLost(id, why.to_owned()));
+        tables.agenda.follow(Followup::ListenerLost(id, Box::new(why)));
     }
 }
 
@@ -101,23 +100,22 @@ pub(crate) fn ended(tables: &mut Tables, step: &mut Step<'_>, id: PoolId) {
 }
 
 /// A server was closed that was one session's own. If the session has not ended already, or for a better reason, it ends.
-fn end_its_own_session(tables: &mut Tables, session: ConnId, server: &Server, why: &str) {
+fn end_its_own_session(tables: &mut Tables, session: ConnId, server: &Server, why: &CloseReason) {
     let is_within = server.incoming.skip > 0 && server.incoming.skip_forward;
     if is_within || server.end.gone && has_said_goodbye(server) {
         // Its client knows already, or is within a message that cannot be completed.
-        return tables.agenda.end(session, SessionEnd::Dismissed(why.to_owned()));
+        return tables.agenda.end(session, SessionEnd::Dismissed(why.clone().into()));
     }
     let code = if server.end.gone { sqlstate::CONNECTION_FAILURE } else { sqlstate::ADMIN_SHUTDOWN };
-    tables.agenda.refuse(session, code, why);
+    tables.agenda.refuse_with(session, code, why.clone());
 }
 
 /// In statement mode a transaction of several statements is refused, as in PgBouncer.
 pub(crate) fn refuse_transaction_block(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
-    const WORDS: &str = "transaction blocks not allowed in statement pooling mode";
     let session = tables.servers[conn].session();
-    close_server(tables, step, conn, WORDS);
+    close_server(tables, step, conn, CloseReason::TransactionBlock);
     if let Some(session) = session {
-        tables.agenda.refuse(session, sqlstate::PROTOCOL_VIOLATION, WORDS);
+        tables.agenda.refuse(session, CloseReason::TransactionBlock);
     }
 }
 
@@ -128,7 +126,7 @@ pub(crate) fn shrink(tables: &mut Tables, step: &mut Step<'_>, pool: PoolId, cou
     entry.servers.shrink(count);
     // The others are closed when they become free.
     while let Some(idle) = tables.pools[pool].servers.take_idle_surplus() {
-        close_server(tables, step, idle, SURPLUS);
+        close_server(tables, step, idle, CloseReason::Surplus);
     }
 }
 
@@ -144,15 +142,15 @@ pub(crate) fn close_fast(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId)
         return false;
     };
     // It need not be closed, or it has no session and is closed like any other.
-    let (Some(why), Some(session)) = (server.end.close_needed, server.session()) else { return false };
+    let (Some(why), Some(session)) = (server.end.close_needed.clone(), server.session()) else { return false };
     let in_session_mode =
         tables.pools[server.pool].rules.mode == PoolMode::Session || matches!(server.state(), ServerState::Own(_));
     let torn = tables.sessions[session].is_torn();
     if !in_session_mode || torn {
         return false;
     }
-    close_server(tables, step, conn, why);
-    tables.agenda.refuse(session, wire::sqlstate::ADMIN_SHUTDOWN, why);
+    close_server(tables, step, conn, why.clone());
+    tables.agenda.refuse_with(session, wire::sqlstate::ADMIN_SHUTDOWN, why);
     true
 }
 
@@ -173,7 +171,7 @@ pub(crate) fn forget_database(tables: &mut Tables, now: Time, id: PoolId) {
 pub(crate) fn recalled(tables: &mut Tables, step: &mut Step<'_>, id: PoolId, busy: bool) {
     let idle = tables.pools.get(id).and_then(|pool| pool.servers.idle.front().copied());
     if let Some(conn) = idle {
-        return close_server(tables, step, conn, "evicted");
+        return close_server(tables, step, conn, CloseReason::Evicted);
     }
     if busy && let Some(pool) = tables.pools.get_mut(id).filter(|pool| pool.servers.unpromised() > 0) {
         pool.servers.yield_one();
@@ -189,14 +187,14 @@ pub(crate) fn retire_servers(
     step: &mut Step<'_>,
     among: impl IntoIterator<Item = ConnId>,
     which: impl Fn(&Server) -> bool,
-    why: &'static str,
+    why: &CloseReason,
 ) {
     for conn in among {
         // It may have been closed meanwhile.
         let Some(server) = tables.servers.get_mut(conn).filter(|server| which(server)) else { continue };
-        server.end.close_needed = Some(why);
+        server.end.close_needed = Some(why.clone());
         if matches!(server.state().group(), Group::Idle) || matches!(server.state(), ServerState::Listening) {
-            close_server(tables, step, conn, why);
+            close_server(tables, step, conn, why.clone());
         } else {
             close_fast(tables, step, conn);
         }
@@ -211,7 +209,7 @@ pub(crate) fn retire_local_buffers(tables: &mut Tables, step: &mut Step<'_>, poo
     }
     entry.servers.sets_local_buffers = LocalBuffers::Set;
     let idle: Vec<ConnId> = entry.servers.idle.iter().copied().collect();
-    retire_servers(tables, step, idle, |server| server.traces.has_local_buffers, LOCAL_BUFFERS);
+    retire_servers(tables, step, idle, |server| server.traces.has_local_buffers, &CloseReason::LocalBuffers);
 }
 
 #[cfg(test)]

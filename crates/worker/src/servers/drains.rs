@@ -1,7 +1,7 @@
 //! A server whose client is gone: the answers it still owes are read and discarded before it is used again. If they do not come soon, it is
 //! asked to stop; and closed, if it may be committing, or if stopping one statement would leave others.
 
-use link::server::{Chore, Server, ServerState};
+use link::server::{Chore, CloseReason, Server, ServerState};
 use link::server_questions::question_syncs;
 use machine::Step;
 use machine::sabotage::{Fault, does};
@@ -13,19 +13,16 @@ use wire::frontend::{CopyFail, Query};
 use crate::servers::{cancellers, chores, closed_servers, free_servers};
 use crate::tables::{Tables, timers};
 
-/// Why a server is closed whose client is gone, and which may be committing or has several statements to run.
-const UNFINISHED: &str = "client disconnect with unfinished statements";
-
 /// A linked server loses its client: begins to read and discard the answers it still owes.
 pub(crate) fn detach(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId, torn: bool) {
     // It may have been closed, which ended its session.
     let Some(server) = tables.servers.get_mut(server_id) else { return };
     if torn {
-        closed_servers::close_server(tables, step, server_id, "client disconnect in the middle of a message");
+        closed_servers::close_server(tables, step, server_id, CloseReason::ClientGoneInMessage);
         return;
     }
     if server.end.close_needed.is_some() {
-        closed_servers::close_server(tables, step, server_id, "client disconnect");
+        closed_servers::close_server(tables, step, server_id, CloseReason::ClientGone);
         return;
     }
     server.hold.end();
@@ -41,7 +38,7 @@ pub(crate) fn detach(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId
         return;
     }
     if !server.ledger.owed().owes_one(server.transaction.status) {
-        closed_servers::close_server(tables, step, server_id, UNFINISHED);
+        closed_servers::close_server(tables, step, server_id, CloseReason::ClientGoneUnfinished);
         return;
     }
     if !does(&tables.settings, Fault::LeaveCopyOpen) {
@@ -62,7 +59,7 @@ pub(crate) fn stop(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
     let server = &tables.servers[conn];
     // A cancel would make a commit known that waits for its standby.
     if server.may_commit() && !does(&tables.settings, Fault::CancelCommits) {
-        return closed_servers::close_server(tables, step, conn, UNFINISHED);
+        return closed_servers::close_server(tables, step, conn, CloseReason::ClientGoneUnfinished);
     }
     cancellers::cancel_drain(tables, step, conn);
     timers::arm_server(tables, conn);

@@ -1,14 +1,12 @@
 //! Closes servers of a database that a client wants to drop, or to use as a template, so that it has no other
 //! connections.
 
-use link::server::{Group, Server, ServerState};
+use link::server::{CloseReason, Group, Server, ServerState};
 use machine::Step;
 use units::{ConnId, PoolId, limits};
 
 use crate::servers::closed_servers;
 use crate::tables::Tables;
-
-const WHY: &str = "its database is to be empty";
 
 /// Closes the pool's servers that no session uses: idle ones, those being reset or checked, those being opened while no
 /// session waits, and a listener without listening sessions. Servers in use stay, since the client may not be allowed
@@ -30,7 +28,7 @@ pub(crate) fn vacate(tables: &mut Tables, step: &mut Step<'_>, id: PoolId) {
             server.pool == id && !is_in_use && !(is_awaited && group == Group::Opening)
         };
         if leaves(&tables.servers[conn]) {
-            closed_servers::close_server(tables, step, conn, WHY);
+            closed_servers::close_server(tables, step, conn, CloseReason::Vacated);
         }
     }
     closed_servers::forget_database(tables, step.now, id);
@@ -40,7 +38,7 @@ pub(crate) fn vacate(tables: &mut Tables, step: &mut Step<'_>, id: PoolId) {
 pub(crate) fn leaves_vacant(tables: &mut Tables, step: &mut Step<'_>, id: PoolId, conn: ConnId) -> bool {
     let leaves = tables.pools[id].is_vacating(step.now);
     if leaves {
-        closed_servers::close_server(tables, step, conn, WHY);
+        closed_servers::close_server(tables, step, conn, CloseReason::Vacated);
     }
     leaves
 }

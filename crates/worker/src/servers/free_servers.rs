@@ -5,7 +5,7 @@ use std::sync::Arc;
 use link::checking::CLEAR;
 use link::listening::UNLISTEN;
 use link::pool::LocalBuffers;
-use link::server::{Bare, Chore, Server, ServerState};
+use link::server::{Bare, Chore, CloseReason, Server, ServerState};
 use link::verdict::Verdict;
 use machine::Step;
 use settings::PoolMode;
@@ -13,7 +13,6 @@ use units::ConnId;
 
 use crate::servers::{chores, disturbances, own_queries};
 use crate::tables::followups::Followup;
-use crate::tables::notices::LOCAL_BUFFERS;
 use crate::tables::{Tables, backpressure, suspension};
 
 /// A clean server has lost its client: it is reset if need be, and then free.
@@ -103,10 +102,10 @@ pub(crate) fn free(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId) 
     if server.traces.has_local_buffers
         && tables.pools[server.pool].servers.sets_local_buffers != LocalBuffers::AsConfigured
     {
-        server.end.close_needed = Some(LOCAL_BUFFERS);
+        server.end.close_needed = Some(CloseReason::LocalBuffers);
     }
     if server.ledger.is_doubtful() {
-        server.end.close_needed = Some("copy protocol left in doubt");
+        server.end.close_needed = Some(CloseReason::CopyInDoubt);
     }
     if !server.flow.is_reading() {
         step.actions.watch(server_id, &mut server.flow, true);

@@ -1,16 +1,13 @@
 //! Which idle server is handed out, and which is closed or checked first.
 
 use link::pool::Pool;
-use link::server::{Chore, Server};
+use link::server::{Chore, CloseReason, Server};
 use machine::{Settings, Step};
 use units::{ConnId, PoolId, Time};
 
 use crate::servers::{closed_servers, own_queries};
 use crate::tables::Tables;
 use crate::tables::stale::is_stale;
-
-/// Why a server is closed while its database is paused, as in PgBouncer.
-pub(crate) const PAUSED: &str = "pause mode";
 
 /// Takes an idle server that may be used at once. One that has been idle for long is checked first, and placed after
 /// that.
@@ -48,15 +45,15 @@ pub(crate) fn take_idle(
 
 /// Why a free server is closed instead of used again.
 #[inline]
-pub(crate) fn expired(now: Time, server: &Server, pool: &Pool, settings: &Settings) -> Option<&'static str> {
-    if let Some(why) = server.end.close_needed {
-        return Some(why);
+pub(crate) fn expired(now: Time, server: &Server, pool: &Pool, settings: &Settings) -> Option<CloseReason> {
+    if let Some(why) = &server.end.close_needed {
+        return Some(why.clone());
     }
     if settings.global.tests.chaos_close && server.work.uses > 0 {
-        return Some("chaos_close");
+        return Some(CloseReason::ChaosClose);
     }
     if pool.rules.orders.paused {
-        return Some(PAUSED);
+        return Some(CloseReason::Paused);
     }
     let lifetime = pool.rules.servers.lifetime;
     if let Some(why) = pool.rules.servers.used_up(server.work.uses) {
@@ -64,7 +61,7 @@ pub(crate) fn expired(now: Time, server: &Server, pool: &Pool, settings: &Settin
     }
     // A lifetime of zero is over after the first use.
     let counts = server.work.uses > 0 || !lifetime.is_zero();
-    (counts && now >= server.identity.connected_at + lifetime).then_some("server lifetime over")
+    (counts && now >= server.identity.connected_at + lifetime).then_some(CloseReason::LifetimeOver)
 }
 
 #[cfg(test)]
@@ -83,22 +80,28 @@ mod tests {
 
     #[test]
     fn a_free_server_is_closed_for_one_reason_or_none() {
-        type Case = (&'static str, fn(&mut Server), Duration, Duration, Option<&'static str>);
+        type Case = (&'static str, fn(&mut Server), Duration, Duration, Option<CloseReason>);
         let (second, hour) = (Duration::from_secs(1), Duration::from_secs(3600));
         let cases: [Case; 8] = [
             ("used once less than it may be", |server| server.work.uses = 2, hour, second, None),
-            ("used as often as it may be", |server| server.work.uses = 3, hour, second, Some("server max uses")),
+            ("used as often as it may be", |server| server.work.uses = 3, hour, second, Some(CloseReason::MaxUses)),
             ("young", |_| (), hour, second, None),
-            ("to be closed", |server| server.end.close_needed = Some("reload"), hour, second, Some("reload")),
+            (
+                "to be closed",
+                |server| server.end.close_needed = Some(CloseReason::DatabaseChanged),
+                hour,
+                second,
+                Some(CloseReason::DatabaseChanged),
+            ),
             ("in its last moment", |_| (), hour, hour - Duration::from_micros(1), None),
-            ("old", |_| (), hour, hour, Some("server lifetime over")),
+            ("old", |_| (), hour, hour, Some(CloseReason::LifetimeOver)),
             ("unused, where each is used once", |_| (), Duration::ZERO, second, None),
             (
                 "used, where each is used once",
                 |server| server.work.uses = 1,
                 Duration::ZERO,
                 second,
-                Some("server lifetime over"),
+                Some(CloseReason::LifetimeOver),
             ),
         ];
         for (case, change, lifetime, age, expected) in cases {
@@ -126,7 +129,7 @@ mod tests {
     fn an_expired_server_is_closed_and_the_next_taken() {
         let mut scene = scene();
         let [next, expired] = [scene.idle_server(scene.now), scene.idle_server(scene.now)];
-        scene.tables.servers[expired].end.close_needed = Some("reload");
+        scene.tables.servers[expired].end.close_needed = Some(CloseReason::DatabaseChanged);
         assert_eq!(scene.run(|tables, step| take_idle(tables, step, POOL, None)), Some(next));
         assert!(scene.asked().iter().any(|action| matches!(action, Action::Close { conn, .. } if *conn == expired)));
         assert!(scene.tables.servers.get(expired).is_none());

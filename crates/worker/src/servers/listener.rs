@@ -5,8 +5,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use link::checking::CLEAR;
+use link::end_reason::EndReason;
 use link::notifiers::Notifiers;
-use link::server::{Answerer, Expect, Server};
+use link::server::{Answerer, CloseReason, Expect, Server};
 use link::session::{Session, SessionState};
 use machine::Step;
 use machine::sabotage::{Fault, does};
@@ -15,14 +16,12 @@ use session_state::state::{ListenerWait, Overflow, Subscriptions};
 use session_state::tracker::Tracker;
 use units::table::Table;
 use units::{ConnId, PoolId};
+use wire::backend;
 use wire::backend::{Notification, Status};
 use wire::frontend::Query;
-use wire::{backend, sqlstate};
 
 use crate::servers::{chores, idle_servers};
 use crate::tables::{Tables, backpressure, timers};
-
-const LOST: &str = "the connection that listened for this session was lost";
 
 /// A session waits for its pool's listener: it should LISTEN or UNLISTEN.
 pub(crate) fn attend(tables: &mut Tables, step: &mut Step<'_>, id: PoolId) {
@@ -138,7 +137,7 @@ pub(crate) fn note_transaction_over(
     }
     let session = &tables.sessions[conn];
     if let Some(why) = session.tracker.as_ref().and_then(|tracker| tracker.missed().map(str::to_owned)) {
-        tables.agenda.refuse(conn, sqlstate::ADMIN_SHUTDOWN, &why);
+        tables.agenda.refuse(conn, EndReason::NotificationsMissed { words: why });
         return true;
     }
     let id = session.pool;
@@ -253,21 +252,19 @@ fn notify(
     message: &[u8],
     encoding: Option<&[u8]>,
 ) -> bool {
-    const UNREADABLE: &str = "a notification is not in the session's client_encoding";
-    const TOO_MANY: &str = "too many notifications that the client has not read";
     let withheld = does(&tables.settings, Fault::WithholdNews);
     let is_same = |session: &Session| session.parameters.get(Tracked::CLIENT_ENCODING) == encoding;
     let readable = said.payload.is_ascii() && said.channel.is_ascii() || tables.sessions.get(conn).is_some_and(is_same);
     let Some((tracker, _)) = listening(&mut tables.sessions, conn) else { return true };
     match tracker.deliver(said.channel, message) {
         Ok(true) if !withheld && !readable => {
-            tables.agenda.refuse(conn, sqlstate::UNTRANSLATABLE_CHARACTER, UNREADABLE);
+            tables.agenda.refuse(conn, EndReason::NotificationUnreadable);
             return false;
         }
         Ok(true) if !withheld => send_notifications(tables, step, conn),
         Ok(_) => {}
         Err(Overflow) => {
-            tables.agenda.refuse(conn, sqlstate::PROGRAM_LIMIT_EXCEEDED, TOO_MANY);
+            tables.agenda.refuse(conn, EndReason::NotificationsUnread);
             return false;
         }
     }
@@ -300,7 +297,7 @@ pub(crate) fn send_notifications(tables: &mut Tables, step: &mut Step<'_>, conn:
         return;
     };
     if let Some(why) = tracker.missed().filter(|_| between).map(str::to_owned) {
-        tables.agenda.refuse(conn, sqlstate::ADMIN_SHUTDOWN, &why);
+        tables.agenda.refuse(conn, EndReason::NotificationsMissed { words: why });
     } else if between && session.flow.is_clear() {
         let unread = tracker.take_unread();
         step.actions.send_new(conn, |out| out.extend_from_slice(&unread));
@@ -310,25 +307,25 @@ pub(crate) fn send_notifications(tables: &mut Tables, step: &mut Step<'_>, conn:
 /// The listener's connection is lost. Sessions that listened may have missed notifications, so they are ended, at the
 /// moment when a notification could be delivered: not within a transaction. Sessions that were only about to listen do
 /// it on their own server.
-pub(crate) fn listener_lost(tables: &mut Tables, step: &mut Step<'_>, id: PoolId, why: &str) {
+pub(crate) fn listener_lost(tables: &mut Tables, step: &mut Step<'_>, id: PoolId, why: CloseReason) {
     let listener = tables.pools[id].listener.take().expect("a server that listened was its pool's listener's");
+    let lost = EndReason::ListenerLost { why };
     for conn in listener.all_sessions() {
         let Some((tracker, server)) = listening(&mut tables.sessions, conn) else { continue };
         let server = server.and_then(|server| tables.servers.get(server));
-        let text = format!("{LOST}: {why}");
         let waits = matches!(tracker.notifications.listener_wait(), ListenerWait::ToSend { .. });
         if tracker.journal.is_deaf() && waits {
             listen_alone(tables, step, conn);
         } else if tracker.notifications.listener_wait() != ListenerWait::ToBeReady
             && server.is_some_and(|server| !server.is_clean())
         {
-            tracker.notifications.subscriptions_mut().missed = Some(text.into());
+            tracker.notifications.subscriptions_mut().missed = Some(lost.to_string().into());
             // A statement that waits for the listener goes on without it.
             if waits {
                 listen_alone(tables, step, conn);
             }
         } else {
-            tables.agenda.refuse(conn, sqlstate::ADMIN_SHUTDOWN, &text);
+            tables.agenda.refuse(conn, lost.clone());
         }
     }
 }

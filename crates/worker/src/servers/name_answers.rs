@@ -12,7 +12,7 @@
 //! whose side effects were not known yet is lost, since the pooler cannot tell which session it belongs to.
 
 use connections::databases::Database;
-use link::server::{Chore, Group, Server};
+use link::server::{Chore, CloseReason, Group, Server};
 use machine::Step;
 use machine::observe::{Level, Topic};
 use session_state::catalogue;
@@ -22,8 +22,6 @@ use units::{ConnId, PoolId};
 
 use crate::servers::{closed_servers, free_servers, name_polls};
 use crate::tables::Tables;
-
-const WHY: &str = "an object defined without pgweir may have left state that cannot be reset";
 
 /// The answer is complete.
 pub(crate) fn names_answered(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId) {
@@ -82,7 +80,7 @@ fn sweep(tables: &mut Tables, step: &mut Step<'_>, id: PoolId, news: News) {
         if server.pool != id || !taint(server, news) || server.state().group() != Group::Idle {
             continue;
         }
-        match server.end.close_needed {
+        match server.end.close_needed.clone() {
             Some(why) => closed_servers::close_server(tables, step, conn, why),
             None => {
                 (server.traces.tainted, server.traces.needs_reset) = (false, true);
@@ -101,7 +99,7 @@ pub(crate) fn taint(server: &mut Server, news: News) -> bool {
     // Settings with names made up inside a function are reset with all others.
     let lasting = Pins::of_side_effects(news.side_effects).lasting() & !Pins::DYNAMIC;
     if !lasting.is_empty() {
-        server.end.close_needed = Some(WHY);
+        server.end.close_needed = Some(CloseReason::UnknownSideEffects);
     }
     server.traces.tainted = true;
     true

@@ -7,7 +7,8 @@
 //! //= pg18 protocol-flow#PROTOCOL-FLOW-CANCELING-REQUESTS
 
 use connections::encryption::Next;
-use link::server::{Overdue, Server, ServerState};
+use link::request_refusal::RequestRefusal;
+use link::server::{CloseReason, Overdue, Server, ServerState};
 use link::session::{SessionState, WaitFor};
 use machine::action::Action;
 use machine::mail::{CancelTicket, ToDoor};
@@ -17,7 +18,6 @@ use units::{ConnId, Serial};
 
 use crate::limits::limiters::{Limiters, Outcome};
 use crate::limits::{permits, pin_queue};
-use crate::servers::cancellers::BY_REQUEST;
 use crate::servers::{cancellers, drains, free_servers};
 use crate::sessions::links;
 use crate::tables::cancels::take_back;
@@ -90,10 +90,12 @@ fn cancel_query(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<'_
     match tables.sessions[conn].state() {
         SessionState::Linked { server } => {
             if !permits::end_linked_wait(tables, limiters, step, conn, Outcome::Cancelled) {
-                cancellers::cancel_linked(tables, step, conn, server, BY_REQUEST);
+                cancellers::cancel_linked(tables, step, conn, server, &RequestRefusal::UserRequest);
             }
         }
-        SessionState::Replicating { server } => cancellers::cancel_linked(tables, step, conn, server, BY_REQUEST),
+        SessionState::Replicating { server } => {
+            cancellers::cancel_linked(tables, step, conn, server, &RequestRefusal::UserRequest)
+        }
         // The client does not know its key yet.
         SessionState::Waiting { wait_for: WaitFor::Login | WaitFor::Own, .. } | SessionState::Opening { .. } => {}
         SessionState::Waiting { .. } => cancel_waiting(tables, limiters, step, conn),
@@ -113,7 +115,7 @@ fn cancel_query(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<'_
 /// No server has seen the query: it is answered as cancelled here.
 fn cancel_waiting(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<'_>, conn: ConnId) {
     let session = &mut tables.sessions[conn];
-    if !take_back(step, conn, session, BY_REQUEST) {
+    if !take_back(step, conn, session, &RequestRefusal::UserRequest) {
         return;
     }
     let more = !session.incoming.inbox.is_empty();
@@ -205,7 +207,7 @@ pub(crate) fn canceller_late(tables: &mut Tables, step: &mut Step<'_>, conn: Con
     let canceller = tables.cancels.get(conn).expect("its deadline has come");
     let doubtful = canceller.sent.then_some(canceller.server);
     if let Some(server) = doubtful.and_then(|id| tables.servers.get_mut(id)) {
-        server.end.close_needed = Some("cancel_wait_timeout");
+        server.end.close_needed = Some(CloseReason::CancelWaitTimeout);
     }
     canceller_done(tables, step, conn);
 }

@@ -5,6 +5,7 @@
 use std::sync::Arc;
 
 use connections::databases::CONSOLE_PARAMETERS;
+use link::end_reason::EndReason;
 use link::ending::{Ending, checked_header};
 use link::session::SessionState;
 use machine::arrival::ConsoleRights;
@@ -49,11 +50,11 @@ pub(crate) fn console_received(tables: &mut Tables, step: &mut Step<'_>, conn: C
         let header = match checked_header(&session.incoming.inbox) {
             Ok(Some(header)) => header,
             Ok(None) => return,
-            Err(Ending::Refuse(code, text)) => return tables.agenda.refuse(conn, code, &text),
+            Err(Ending::Refuse(why)) => return tables.agenda.refuse(conn, why),
             Err(Ending::Terminate) => return,
         };
         if header.total_len() > limits::CHUNK_LEN_MAX {
-            return tables.agenda.refuse(conn, sqlstate::PROTOCOL_VIOLATION, "console command is too long");
+            return tables.agenda.refuse(conn, EndReason::ConsoleCommandTooLong);
         }
         if session.incoming.inbox.len() < header.total_len() {
             return;
@@ -62,7 +63,7 @@ pub(crate) fn console_received(tables: &mut Tables, step: &mut Step<'_>, conn: C
         let body = &message[HEADER_LEN..];
         let is_skipping = tables.consoles.get(conn).is_some_and(|console| console.reading == Reading::UntilSync);
         let read = match header.tag {
-            tag::TERMINATE => return tables.agenda.end(conn, SessionEnd::Left("client close request")),
+            tag::TERMINATE => return tables.agenda.end(conn, SessionEnd::Left(EndReason::ClientClosed)),
             tag::SYNC => {
                 synced(tables, step, conn);
                 Ok(())
@@ -79,7 +80,7 @@ pub(crate) fn console_received(tables: &mut Tables, step: &mut Step<'_>, conn: C
             tag => extended::received(tables, step, conn, rights, (tag, body)),
         };
         if let Err(error) = read {
-            return tables.agenda.refuse(conn, sqlstate::PROTOCOL_VIOLATION, &error.to_string());
+            return tables.agenda.refuse_with(conn, sqlstate::PROTOCOL_VIOLATION, error);
         }
     }
 }
@@ -120,7 +121,7 @@ pub(crate) fn console_answered(tables: &mut Tables, step: &mut Step<'_>, conn: C
     session.ask(rights, false);
     answer(tables, step, conn, bytes);
     if close {
-        tables.agenda.end(conn, SessionEnd::Dismissed("console closed".to_owned()));
+        tables.agenda.end(conn, SessionEnd::Dismissed(EndReason::ConsoleClosed));
     } else {
         // Whether the socket took all of it is known only after this step.
         tables.agenda.go_on_at_console(conn);

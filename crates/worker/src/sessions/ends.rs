@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use link::end_reason::EndReason;
 use link::relaying::has_said_goodbye;
-use link::server::{Server, ServerState};
+use link::server::{CloseReason, Server, ServerState};
 use link::session::{Session, SessionState};
 use machine::Step;
 use machine::action::Action;
@@ -24,7 +25,7 @@ pub(crate) fn client_hung_up(tables: &mut Tables, step: &mut Step<'_>, conn: Con
         close_session(tables, step, conn, false);
         return;
     }
-    tables.agenda.end(conn, SessionEnd::Left("client unexpected eof"));
+    tables.agenda.end(conn, SessionEnd::Left(EndReason::ClientEof));
 }
 
 /// Whether the client of this server's session can be sent an error: not within a message of the server, nor after the
@@ -52,12 +53,7 @@ pub(crate) fn end_session(
     let Some(session) = tables.sessions.get(conn).filter(|session| !session.is_leaving()) else { return };
     let server = session.server().and_then(|id| tables.servers.get(id));
     let speakable = server.is_none_or(leaves_room_for_error);
-    let why = match &end {
-        SessionEnd::Left(why) => why,
-        SessionEnd::Dismissed(why) => why.as_str(),
-        SessionEnd::Refused(fatal) => &fatal.message,
-    };
-    log_end(tables, step, conn, why);
+    log_end(tables, step, conn, end.why());
     let (pool, user) = take_out(tables, limiters, halves, step, conn);
     tables.counts.departing += 1;
     let departed = ToCoordinator::Departed { pool, worker: tables.id, life: tables.life, user };
@@ -68,9 +64,11 @@ pub(crate) fn end_session(
     if let SessionEnd::Refused(fatal) = &end
         && speakable
     {
-        let words = format!("pooler error: {}", fatal.message);
+        debug_assert!(fatal.why.may_have(fatal.code), "its row has no {:?}: {:?}", fatal.code, fatal.why);
+        let message = fatal.why.to_string();
+        let words = format!("pooler error: {message}");
         tables.view().log_session(step, conn, Level::Warning, Topic::PoolerErrors, words);
-        step.actions.send_new(conn, |out| fatal.error().encode(out));
+        step.actions.send_new(conn, |out| fatal.error(&message).encode(out));
     }
     close_when_written(tables, step, conn);
 }
@@ -96,7 +94,7 @@ pub(crate) fn close_leaving(tables: &mut Tables, step: &mut Step<'_>) {
     }
 }
 
-fn log_end(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, why: &str) {
+fn log_end(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, why: &EndReason) {
     let session = &tables.sessions[conn];
     if !step.actions.logs(Level::Log, Topic::Disconnections) {
         return;
@@ -149,7 +147,7 @@ pub(crate) fn take_out(
         SessionState::Waiting { .. } => tables.leave_queue(conn),
         SessionState::Opening { server, .. } | SessionState::Replicating { server } => {
             session.leave(step.now);
-            closed_servers::close_if_there(tables, step, server, "client disconnect");
+            closed_servers::close_if_there(tables, step, server, CloseReason::ClientGone);
         }
         SessionState::Welcoming { .. } => {
             // It has no pool if a reload removed its database while it logged in.

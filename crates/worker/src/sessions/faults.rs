@@ -1,32 +1,37 @@
 //! The error for clients whose worker has panicked, like PostgreSQL's after a crash, and the choice of the clients that
 //! can be sent it.
 
+use link::end_reason::EndReason;
 use link::session::Session;
 use machine::Step;
 use machine::action::Action;
 use machine::observe::{Level, Topic};
 use units::ConnId;
 use wire::backend::ErrorResponse;
-use wire::sqlstate;
 
 use crate::sessions::ends::leaves_room_for_error;
 use crate::tables::Tables;
 
-const WORDS: &str = "terminating connection because of a fault in the pooler";
 const HINT: &str = "In a moment you should be able to reconnect to the database and repeat your command.";
 
 /// As a message.
 pub(crate) fn last_words() -> Vec<u8> {
     let mut out = Vec::new();
-    let (severity, code) = ("FATAL", sqlstate::CRASH_SHUTDOWN);
-    ErrorResponse { severity, code, message: WORDS, detail: None, hint: Some(HINT) }.encode(&mut out);
+    let (severity, code, message) = ("FATAL", EndReason::Fault.code(), &EndReason::Fault.to_string());
+    ErrorResponse { severity, code, message, detail: None, hint: Some(HINT) }.encode(&mut out);
     out
 }
 
 /// Refuses a client that was sent to the worker before this one. No pool here knows it, and the coordinator no longer
 /// counts it.
 pub(crate) fn turn_away(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
-    tables.view().log_session(step, conn, Level::Warning, Topic::PoolerErrors, format!("pooler error: {WORDS}"));
+    tables.view().log_session(
+        step,
+        conn,
+        Level::Warning,
+        Topic::PoolerErrors,
+        format!("pooler error: {}", EndReason::Fault),
+    );
     step.actions.send_new(conn, |out| out.extend_from_slice(&last_words()));
     step.actions.push(Action::Close { conn, last_words: true });
     tables.sessions.remove(conn);

@@ -1,11 +1,11 @@
 //! The first messages of a session without a server: where they begin to need one, and what is kept of an incomplete
 //! message.
 
+use link::end_reason::EndReason;
 use link::session::SessionState;
 use link::unlinked::{Begun, Unlinked};
 use machine::Step;
 use units::{ConnId, heap, limits};
-use wire::sqlstate;
 
 use crate::tables::halves::Halves;
 use crate::tables::{Tables, backpressure};
@@ -41,7 +41,7 @@ fn keep_half(tables: &mut Tables, halves: &mut Halves, step: &mut Step<'_>, conn
     }
     let session = &mut tables.sessions[conn];
     if session.incoming.inbox.try_reserve_exact(bytes.len()).is_err() {
-        return tables.agenda.refuse(conn, sqlstate::OUT_OF_MEMORY, "out of memory");
+        return tables.agenda.refuse(conn, EndReason::OutOfMemory);
     }
     halves.keep(conn, step.now, heap::taken(session.incoming.inbox.capacity()));
     backpressure::stash(tables, step, conn, bytes);
@@ -51,7 +51,6 @@ fn keep_half(tables: &mut Tables, halves: &mut Halves, step: &mut Step<'_>, conn
         idle.map_or(0, |session| heap::taken(session.incoming.inbox.capacity()))
     };
     for conn in halves.shed(max, kept) {
-        let text = "too much memory is used by incomplete messages, of all clients together";
-        tables.agenda.refuse(conn, sqlstate::OUT_OF_MEMORY, text);
+        tables.agenda.refuse(conn, EndReason::HalfMessages);
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use link::checking::{Leaves, may_leave};
 use link::following::may_lose_own;
 use link::pool::{LocalBuffers, Pool};
-use link::server::{Overdue, Server, ServerState};
+use link::server::{CloseReason, Overdue, Server, ServerState};
 use link::session::{Admission, Session, SessionState, WaitFor};
 use link::verdict::Verdict;
 use link::{rebasing, slow};
@@ -15,7 +15,6 @@ use settings::{Fidelity, PoolMode};
 use units::{ConnId, PoolId, Time};
 
 use crate::servers::{closed_servers, disturbances, free_servers, listener};
-use crate::tables::notices::DATABASE_REMOVED;
 use crate::tables::timers::is_armed_idle;
 use crate::tables::{Tables, backpressure, timers};
 
@@ -198,7 +197,7 @@ fn let_go(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, server_id: Con
         note_end(tables, conn);
     }
     if removed {
-        tables.agenda.refuse(conn, wire::sqlstate::ADMIN_SHUTDOWN, DATABASE_REMOVED);
+        tables.agenda.refuse(conn, CloseReason::DatabaseRemoved);
     }
     if removed || !is_armed {
         timers::arm_session(tables, conn);

@@ -11,9 +11,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use connections::Broken;
+use link::end_reason::EndReason;
 use link::pool::Pause;
-use link::server::{Chore, ServerState};
-use link::server_login::WRONG_PASSWORD_TYPE;
+use link::server::{Chore, CloseReason, ServerState};
 use machine::event::Hangup;
 use machine::mail::{Failure, ToCoordinator};
 use machine::observe::{Level, Topic};
@@ -46,18 +47,24 @@ pub(crate) fn server_hung_up(
     // It may have been closed in this round.
     let Some(server) = tables.servers.get_mut(conn) else { return };
     if matches!(server.state(), ServerState::Connecting) {
-        return login_failed(tables, step, conn, "server conn crashed during login");
+        return login_failed(tables, step, conn, CloseReason::CrashedInLogin);
     }
     server.end.gone = true;
     let why = match *server.state() {
-        ServerState::Connecting | ServerState::LoggingIn(_) => "server conn crashed during login",
-        _ => "server conn crashed?",
+        ServerState::Connecting | ServerState::LoggingIn(_) => CloseReason::CrashedInLogin,
+        _ => CloseReason::Crashed,
     };
     break_server(tables, limiters, step, conn, why);
 }
 
 /// A server that cannot be used any more is closed.
-pub(crate) fn break_server(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<'_>, conn: ConnId, why: &str) {
+pub(crate) fn break_server(
+    tables: &mut Tables,
+    limiters: &mut Limiters,
+    step: &mut Step<'_>,
+    conn: ConnId,
+    why: CloseReason,
+) {
     let server = &tables.servers[conn];
     match *server.state() {
         ServerState::Connecting | ServerState::LoggingIn(_) | ServerState::Busy(Chore::Setup | Chore::Base) => {
@@ -81,13 +88,13 @@ pub(crate) fn server_lost(
     step: &mut Step<'_>,
     conn: ConnId,
     code: SqlState,
-    why: &str,
+    why: CloseReason,
 ) {
     let server = &tables.servers[conn];
     if let ServerState::Own(session) = *server.state() {
         // One that has gone is dealt with where it is closed: it may have said why.
         if !server.end.gone && (server.incoming.skip == 0 || !server.incoming.skip_forward) {
-            tables.agenda.refuse(session, code, why);
+            tables.agenda.refuse_with(session, code, why.clone());
         }
         return closed_servers::close_server(tables, step, conn, why);
     }
@@ -100,18 +107,16 @@ pub(crate) fn server_lost(
     let answer_failed = server.transaction.answer_failed;
     let outlives = tables.view().outlives(server, session);
     let kept = tables.sessions[session].tracker.as_ref().map(|tracker| tracker.pinning.pins());
-    let kept: Vec<&str> = kept.into_iter().flat_map(|pins| pins.words()).collect();
-    let why: &str =
-        &if kept.is_empty() { why.to_owned() } else { format!("{why} (lost with it: {})", kept.join(", ")) };
-    closed_servers::close_server(tables, step, conn, why);
+    let why = why.with(kept.unwrap_or_default());
+    closed_servers::close_server(tables, step, conn, why.clone());
     if let Some(answers) = outlives {
-        let error = (!answer_failed).then_some((code, why));
+        let error = (!answer_failed).then_some((code, &why));
         outlive_server(tables, limiters, step, session, answers, error);
     } else if error_forwarded || in_answer {
         // The client has the error already, or is within a message that cannot be completed.
-        tables.agenda.end(session, SessionEnd::Dismissed(why.to_owned()));
+        tables.agenda.end(session, SessionEnd::Dismissed(why.into()));
     } else {
-        tables.agenda.refuse(session, code, why);
+        tables.agenda.refuse_with(session, code, why);
     }
 }
 
@@ -130,7 +135,7 @@ fn outlive_server(
     step: &mut Step<'_>,
     conn: ConnId,
     answers: usize,
-    error: Option<(SqlState, &str)>,
+    error: Option<(SqlState, &CloseReason)>,
 ) {
     // Its transaction is over, or never began.
     permits::leave_limits(tables, limiters, step, conn);
@@ -152,7 +157,8 @@ fn outlive_server(
     }
     if answers > 0 {
         step.actions.send_new(conn, |out| {
-            if let Some((code, message)) = error {
+            if let Some((code, why)) = error {
+                let message = &why.to_string();
                 ErrorResponse { severity: "ERROR", code, message, detail: None, hint: None }.encode(out);
             }
             backend::encode_ready(out, Status::Idle);
@@ -167,7 +173,7 @@ fn outlive_server(
     backpressure::balance_if_paused(tables, step, conn);
 }
 
-pub(crate) fn server_open_failed(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, why: &str) {
+pub(crate) fn server_open_failed(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, why: CloseReason) {
     // It may have been closed meanwhile.
     let Some(server) = tables.servers.get(conn) else { return };
     debug_assert!(matches!(server.state(), ServerState::Connecting));
@@ -175,7 +181,7 @@ pub(crate) fn server_open_failed(tables: &mut Tables, step: &mut Step<'_>, conn:
 }
 
 /// The server has no TLS and must have, or does not prove who it is. That is no matter of time, so clients are told.
-pub(crate) fn not_encrypted(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, why: &str) {
+pub(crate) fn not_encrypted(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, why: CloseReason) {
     login_failed_as(tables, step, conn, why, None, Some(sqlstate::CONNECTION_FAILURE));
 }
 
@@ -205,22 +211,28 @@ pub(crate) fn login_refused(tables: &mut Tables, step: &mut Step<'_>, conn: Conn
     if tables.servers[conn].identity.opened_for_session.is_some() {
         tables.view().log_server(step, conn, Level::Warning, Topic::General, log_text);
         let words = tables.settings.global.login.words.choose(words, "login failed");
-        replicating::own_server_refused(tables, step, conn, (code, &words), "login failed");
+        replicating::own_server_refused(
+            tables,
+            step,
+            conn,
+            (code, EndReason::Said { words }),
+            CloseReason::LoginFailed,
+        );
     } else if is_final(code) {
         let pool = tables.servers[conn].pool;
         tables.view().log_server(step, conn, Level::Warning, Topic::General, log_text);
         let pause = tables.settings.global.servers.server_login_retry;
         tables.pools[pool].opening.spare_after = step.now + pause;
-        closed_servers::close_server(tables, step, conn, &words);
-        refuse_waiting(tables, step, pool, code, &words);
+        closed_servers::close_server(tables, step, conn, CloseReason::Said { words: words.clone() });
+        refuse_waiting(tables, step, pool, code, &EndReason::Said { words });
     } else {
-        login_failed_as(tables, step, conn, "login failed", Some(log_text), None);
+        login_failed_as(tables, step, conn, CloseReason::LoginFailed, Some(log_text), None);
     }
 }
 
 /// A login failed: closes the server, and tries again after a pause.
-pub(crate) fn login_failed(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, why: &str) {
-    let told = (why == WRONG_PASSWORD_TYPE).then_some(sqlstate::INVALID_AUTHORIZATION);
+pub(crate) fn login_failed(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, why: CloseReason) {
+    let told = is_wrong_password_type(&why).then_some(sqlstate::INVALID_AUTHORIZATION);
     login_failed_as(tables, step, conn, why, None, told);
 }
 
@@ -230,7 +242,7 @@ fn login_failed_as(
     tables: &mut Tables,
     step: &mut Step<'_>,
     conn: ConnId,
-    why: &str,
+    why: CloseReason,
     words: Option<String>,
     told: Option<SqlState>,
 ) {
@@ -240,22 +252,29 @@ fn login_failed_as(
     let pool = &mut tables.pools[id];
     pool.opening.host_failed(&pool.database, &host, step.now, step.now + longest);
     if server.identity.opened_for_session.is_some() {
-        return replicating::own_server_refused(tables, step, conn, (sqlstate::CONNECTION_FAILURE, why), why);
+        return replicating::own_server_refused(
+            tables,
+            step,
+            conn,
+            (sqlstate::CONNECTION_FAILURE, why.clone().into()),
+            why,
+        );
     }
     let began = server.identity.connected_at;
     let failure = Failure {
         pool: id,
         server: server.identity.name,
         address: server.identity.address.clone(),
-        why: words.as_deref().unwrap_or(why).into(),
-        lines: words.into_iter().chain([tables.view().words_of_end(step, conn, why)]).collect(),
+        why: words.clone().unwrap_or_else(|| why.to_string()).into(),
+        lines: words.into_iter().chain([tables.view().words_of_end(step, conn, &why)]).collect(),
     };
     let failed = ToCoordinator::Failed(Box::new(failure));
     step.actions.post_to_coordinator(failed);
-    closed_servers::remove_server(tables, step, conn, why);
+    let is_other_elsewhere = !is_wrong_password_type(&why);
+    closed_servers::remove_server(tables, step, conn, why.clone());
     let jitter = u32::from_ne_bytes(tables.random.bytes()) >> 16;
     let pool = &mut tables.pools[id];
-    if pool.opening.has_other_host(&pool.database, &host, step.now) && why != WRONG_PASSWORD_TYPE {
+    if pool.opening.has_other_host(&pool.database, &host, step.now) && is_other_elsewhere {
         // The next server is opened there, at once.
         return;
     }
@@ -273,18 +292,23 @@ fn login_failed_as(
         welcome::welcome_all(tables, step, id);
     }
     if let Some(code) = told {
-        refuse_waiting(tables, step, id, code, why);
+        refuse_waiting(tables, step, id, code, &why.into());
     }
 }
 
+/// Another host asks for the same, so it is not tried.
+fn is_wrong_password_type(why: &CloseReason) -> bool {
+    matches!(why, CloseReason::Broken { how: Broken::WrongPasswordType })
+}
+
 /// Refuses all sessions that wait for this pool.
-fn refuse_waiting(tables: &mut Tables, step: &Step<'_>, id: PoolId, code: SqlState, words: &str) {
+fn refuse_waiting(tables: &mut Tables, step: &Step<'_>, id: PoolId, code: SqlState, why: &EndReason) {
     let pool = &tables.pools[id];
     let mut waiting: Vec<ConnId> = pool.queue.waiters().map(|waiter| waiter.session).collect();
     waiting.extend(pool.welcome.waiting.iter().map(|(conn, _)| *conn));
     for conn in waiting {
         refusals::count_ended(tables, step, conn, Reason::ServerLogin);
-        tables.agenda.refuse(conn, code, words);
+        tables.agenda.refuse_with(conn, code, why.clone());
     }
 }
 

@@ -1,8 +1,9 @@
 //! A query that takes longer than `query_timeout`: its cancel, and what happens to its server if the cancel has no
 //! effect, or must not be sent since PostgreSQL may be committing.
 
-use link::overdue::{PGBOUNCERS_WORDS, WORDS};
-use link::server::Overdue;
+use link::overdue::PGBOUNCERS_WORDS;
+use link::request_refusal::RequestRefusal;
+use link::server::{CloseReason, Overdue};
 use machine::Step;
 use machine::observe::{Level, Topic};
 use machine::sabotage::{Fault, does};
@@ -29,9 +30,9 @@ pub(crate) fn cancel_overdue(tables: &mut Tables, limiters: &mut Limiters, step:
     }
     server.cancel.overdue = Overdue::Since(step.now);
     refusals::count_ended(tables, step, conn, Reason::RunTimeout);
-    let words = tables.settings.global.login.words.choose(WORDS.to_owned(), PGBOUNCERS_WORDS);
+    let words = tables.settings.global.login.words.choose(RequestRefusal::QueryTimeout.to_string(), PGBOUNCERS_WORDS);
     tables.view().log_session(step, conn, Level::Warning, Topic::PoolerErrors, words);
-    cancellers::cancel_linked(tables, step, conn, server_id, WORDS);
+    cancellers::cancel_linked(tables, step, conn, server_id, &RequestRefusal::QueryTimeout);
     timers::arm_session(tables, conn);
 }
 
@@ -39,7 +40,7 @@ pub(crate) fn cancel_overdue(tables: &mut Tables, limiters: &mut Limiters, step:
 /// server.
 pub(crate) fn give_up_overdue(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<'_>, conn: ConnId) {
     let server = tables.sessions[conn].server().expect("a query that runs has a server");
-    lost_servers::server_lost(tables, limiters, step, server, sqlstate::QUERY_CANCELED, "query timeout");
+    lost_servers::server_lost(tables, limiters, step, server, sqlstate::QUERY_CANCELED, CloseReason::QueryTimeout);
 }
 
 /// Holds the client's next messages, so that the cancel of a query that has ended does not hit them.

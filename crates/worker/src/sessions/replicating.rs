@@ -14,8 +14,9 @@
 
 use std::sync::Arc;
 
-use link::findings::Broken;
+use link::end_reason::EndReason;
 use link::relaying::Relay;
+use link::server::CloseReason;
 use link::session::{SessionState, WaitFor};
 use machine::Step;
 use machine::action::Source;
@@ -104,11 +105,11 @@ pub(crate) fn own_server_refused(
     tables: &mut Tables,
     step: &mut Step<'_>,
     conn: ConnId,
-    (code, words): (SqlState, &str),
-    why: &str,
+    (code, words): (SqlState, EndReason),
+    why: CloseReason,
 ) {
     if let Some(session) = tables.servers[conn].identity.opened_for_session {
-        tables.agenda.refuse(session, code, words);
+        tables.agenda.refuse_with(session, code, words);
     }
     closed_servers::close_server(tables, step, conn, why);
 }
@@ -175,6 +176,6 @@ pub(crate) fn own_server_said(
     }
     match read {
         Ok(_) => _ = closed_servers::close_fast(tables, step, server_id),
-        Err(Broken(why)) => lost_servers::break_server(tables, limiters, step, server_id, &why),
+        Err(how) => lost_servers::break_server(tables, limiters, step, server_id, how.into()),
     }
 }

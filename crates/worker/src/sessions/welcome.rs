@@ -7,6 +7,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use link::end_reason::EndReason;
 use link::pinned::count_pinned;
 use link::session::{Newcomer, OwnParameters, Session, WaitFor};
 use machine::Step;
@@ -19,7 +20,7 @@ use session_state::state::State as SessionState;
 use session_state::tracker::Tracker;
 use units::{ConnId, PoolId};
 use wire::backend::{Authentication, BackendKeyData, ErrorResponse, Status};
-use wire::{SqlState, backend, sqlstate};
+use wire::{SqlState, backend};
 
 use crate::limits::classes;
 use crate::servers::{closed_servers, disturbances, idle_servers, new_pools};
@@ -95,9 +96,9 @@ pub(crate) fn arrived(tables: &mut Tables, definitions: &mut OpenDefinitions, st
     if arrival.console.is_some() {
         console::welcome_to_console(tables, step, conn);
     } else if !configured {
-        tables.agenda.refuse(conn, sqlstate::INVALID_CATALOG_NAME, "no such database");
+        tables.agenda.refuse(conn, EndReason::NoSuchDatabase);
     } else if tables.stopping.has_begun() {
-        tables.agenda.refuse(conn, sqlstate::ADMIN_SHUTDOWN, "server shutting down");
+        tables.agenda.refuse(conn, EndReason::ShuttingDown);
     } else if tables.sessions[conn].identity.replication.is_some() {
         replicating::begin(tables, step, conn);
     } else {

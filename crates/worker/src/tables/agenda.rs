@@ -1,13 +1,13 @@
 //! Lists of what is still to be done in this step, and at the end of the round, so that nothing recurses.
 
+use link::end_reason::EndReason;
 use link::ending::Ending;
 use link::permits::Permits;
 use link::pool::Pool;
 use units::{ConnId, PoolId};
 use wire::SqlState;
-use wire::backend::ErrorResponse;
 
-use crate::tables::followups::{Before, Fatal, Followup, Followups, SessionEnd};
+use crate::tables::followups::{Before, Fatal, Followup, Followups, RequestError, SessionEnd};
 
 /// The next thing to do in a step.
 #[derive(Debug)]
@@ -37,24 +37,36 @@ pub(crate) struct Agenda {
 impl Agenda {
     /// A session ends.
     pub(crate) fn end(&mut self, session: ConnId, end: SessionEnd) {
-        self.followups.push(Followup::End(session, end));
+        self.followups.push(Followup::End(session, Box::new(end)));
     }
 
     /// A session ends, and its client gets a FATAL error.
-    pub(crate) fn refuse(&mut self, session: ConnId, code: SqlState, message: &str) {
-        self.refuse_as(session, &ErrorResponse { severity: "FATAL", code, message, detail: None, hint: None });
+    pub(crate) fn refuse(&mut self, session: ConnId, why: impl Into<EndReason>) {
+        let why = why.into();
+        let code = why.code();
+        self.refuse_with(session, code, why);
     }
 
-    /// Like [`Agenda::refuse`], with all fields of this error, but as FATAL.
-    pub(crate) fn refuse_as(&mut self, session: ConnId, words: &ErrorResponse<'_>) {
-        self.end(session, SessionEnd::Refused(Box::new(Fatal::of(words))));
+    /// Like [`Agenda::refuse`], where the SQLSTATE is not the usual one.
+    pub(crate) fn refuse_with(&mut self, session: ConnId, code: SqlState, why: impl Into<EndReason>) {
+        self.refuse_in_detail(session, code, why.into(), None);
+    }
+
+    /// Like [`Agenda::refuse_with`], with a DETAIL.
+    pub(crate) fn refuse_in_detail(&mut self, session: ConnId, code: SqlState, why: EndReason, detail: Option<String>) {
+        self.end(session, SessionEnd::Refused(Fatal { why, code, detail, hint: None }));
+    }
+
+    /// Like [`Agenda::refuse`], with all fields of this error for its request, but as FATAL.
+    pub(crate) fn refuse_as(&mut self, session: ConnId, error: &RequestError) {
+        self.end(session, SessionEnd::Refused(Fatal::of(error)));
     }
 
     /// A session ends because of what its client has sent.
     pub(crate) fn end_by_request(&mut self, session: ConnId, ending: Ending) {
         match ending {
-            Ending::Terminate => self.end(session, SessionEnd::Left("client close request")),
-            Ending::Refuse(code, text) => self.refuse(session, code, &text),
+            Ending::Terminate => self.end(session, SessionEnd::Left(EndReason::ClientClosed)),
+            Ending::Refuse(why) => self.refuse(session, why),
         }
     }
 

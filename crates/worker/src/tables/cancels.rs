@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use connections::encryption::Encryption;
 use connections::flow::Flow;
+use link::request_refusal::RequestRefusal;
 use link::server::{Answerer, Server};
 use link::session::Session;
 use machine::action::Action;
@@ -16,7 +17,7 @@ use units::table::Table;
 use units::{ConnId, Kind, Life, PoolId, Time, limits};
 use wire::backend::{ErrorResponse, Status};
 use wire::frontend::{CancelRequest, tag};
-use wire::{Header, SqlState, backend, sqlstate};
+use wire::{Header, SqlState, backend};
 
 /// A connection that carries one CancelRequest to PostgreSQL.
 #[derive(Debug)]
@@ -162,8 +163,8 @@ impl Cancels {
 }
 
 /// Answers the first request that has not been sent to any server as cancelled. False: there is none.
-pub(crate) fn take_back(step: &mut Step<'_>, conn: ConnId, session: &mut Session, words: &str) -> bool {
-    refuse_first(step, conn, session, (sqlstate::QUERY_CANCELED, words))
+pub(crate) fn take_back(step: &mut Step<'_>, conn: ConnId, session: &mut Session, why: &RequestRefusal) -> bool {
+    refuse_first(step, conn, session, (why.code(), &why.to_string()))
 }
 
 /// Answers the first request that has not been sent to any server with this error. False: there is none.

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
+use link::end_reason::EndReason;
 use link::pool::Pool;
-use link::server::{Chore, Identity, Server, ServerState};
+use link::server::{Chore, CloseReason, Identity, Server, ServerState};
 use link::session::{Session, SessionState, WaitFor};
 use machine::sabotage::{Fault, does};
-use queueing::refusals::Reason;
 use session_state::state::ListenerWait;
 use units::{ConnId, Time, limits};
 use wire::backend::Status;
@@ -43,31 +43,19 @@ pub(crate) enum Overdue {
 }
 
 impl Overdue {
-    /// The error's message, as PgBouncer has it.
-    pub(crate) fn words(self) -> &'static str {
-        match self {
-            Overdue::QueryWait => "query_wait_timeout",
-            Overdue::Queued => "query_timeout",
-            Overdue::Query => "query timeout",
-            Overdue::ClientIdle => "client_idle_timeout",
-            Overdue::IdleTransaction => "idle transaction timeout",
-            Overdue::Transaction => "transaction timeout",
-            Overdue::Stalled => "client stalled",
-        }
-    }
-
     /// `wait_for`: what the session waits for.
-    pub(crate) fn reason(self, wait_for: WaitFor) -> Reason {
+    pub(crate) fn why(self, wait_for: WaitFor) -> EndReason {
         match (self, wait_for) {
-            (Overdue::QueryWait, WaitFor::Pin) => Reason::MaxPinned,
-            (Overdue::QueryWait, WaitFor::Limit) => Reason::LimitWaitTimeout,
-            (Overdue::QueryWait, _) => Reason::QueryWaitTimeout,
-            (Overdue::Queued, _) => Reason::QueuedTooLong,
-            (Overdue::Query, _) => Reason::RanTooLong,
-            (Overdue::ClientIdle, _) => Reason::ClientIdleTimeout,
-            (Overdue::IdleTransaction, _) => Reason::IdleTransactionTimeout,
-            (Overdue::Transaction, _) => Reason::TransactionTimeout,
-            (Overdue::Stalled, _) => Reason::ClientStalled,
+            (Overdue::QueryWait, WaitFor::Pin) => EndReason::QueryWaitTimeoutPinned,
+            (Overdue::QueryWait, WaitFor::Limit) => EndReason::LimitWaitTimeout,
+            (Overdue::QueryWait, _) => EndReason::QueryWaitTimeout,
+            (Overdue::Queued, WaitFor::Pin) => EndReason::QueuedTooLongPinned,
+            (Overdue::Queued, _) => EndReason::QueuedTooLong,
+            (Overdue::Query, _) => EndReason::RanTooLong,
+            (Overdue::ClientIdle, _) => EndReason::ClientIdleTimeout,
+            (Overdue::IdleTransaction, _) => EndReason::IdleTransactionTimeout,
+            (Overdue::Transaction, _) => EndReason::TransactionTimeout,
+            (Overdue::Stalled, _) => EndReason::Stalled,
         }
     }
 }
@@ -187,11 +175,11 @@ impl View<'_> {
         is_silent && self.pools.get(server.pool).is_some_and(other)
     }
 
-    pub(crate) fn server_deadline(&self, conn: ConnId) -> Option<(Time, &'static str)> {
+    pub(crate) fn server_deadline(&self, conn: ConnId) -> Option<(Time, CloseReason)> {
         self.server_due(conn).map(|(at, why)| (at.max(self.spared_until), why))
     }
 
-    fn server_due(&self, conn: ConnId) -> Option<(Time, &'static str)> {
+    fn server_due(&self, conn: ConnId) -> Option<(Time, CloseReason)> {
         let server = self.servers.get(conn)?;
         let rules = &self.pools.get(server.pool)?.rules;
         match *server.state() {
@@ -199,16 +187,22 @@ impl View<'_> {
                 let timeout = self.settings.global.servers.server_connect_timeout;
                 let silent = self.has_silent_host(server).then_some(limits::CONNECT_NEXT);
                 let patience = timeout.into_iter().chain(silent).min()?;
-                Some((server.identity.connected_at + patience, "connect timeout"))
+                Some((server.identity.connected_at + patience, CloseReason::ConnectTimeout))
             }
-            ServerState::Busy(Chore::First) => Some((server.work.since + limits::FIRST_NAMES, Chore::First.words())),
-            ServerState::Busy(chore) => Some((server.work.since + limits::HOUSEKEEPING, chore.words())),
-            ServerState::Draining { cancelled: false, .. } => Some((server.work.since + limits::DRAIN, "drain")),
+            ServerState::Busy(Chore::First) => {
+                Some((server.work.since + limits::FIRST_NAMES, CloseReason::ChoreTimeout { chore: Chore::First }))
+            }
+            ServerState::Busy(chore) => {
+                Some((server.work.since + limits::HOUSEKEEPING, CloseReason::ChoreTimeout { chore }))
+            }
+            ServerState::Draining { cancelled: false, .. } => {
+                Some((server.work.since + limits::DRAIN, CloseReason::ClientGone))
+            }
             ServerState::Draining { .. } if !server.ledger.is_clear() => {
-                Some((server.work.since + limits::DRAIN + limits::DRAIN_CANCELLED, "client disconnect"))
+                Some((server.work.since + limits::DRAIN + limits::DRAIN_CANCELLED, CloseReason::ClientGone))
             }
             // A cancel is under way.
-            ServerState::Draining { .. } => Some((server.work.since + limits::HOUSEKEEPING, "client disconnect")),
+            ServerState::Draining { .. } => Some((server.work.since + limits::HOUSEKEEPING, CloseReason::ClientGone)),
             ServerState::Idle => {
                 let surplus = self.pools.get(server.pool).is_some_and(Pool::has_surplus);
                 if let Some(why) = rules.servers.used_up(server.work.uses) {
@@ -218,22 +212,22 @@ impl View<'_> {
                     .servers
                     .idle_timeout
                     .filter(|_| surplus)
-                    .map(|after| (server.work.since + after, "server idle timeout"));
+                    .map(|after| (server.work.since + after, CloseReason::IdleTimeout));
                 let counts = server.work.uses > 0 || !rules.servers.lifetime.is_zero();
                 let life =
-                    counts.then(|| (server.identity.connected_at + rules.servers.lifetime, "server lifetime over"));
-                idle.into_iter().chain(life).min()
+                    counts.then(|| (server.identity.connected_at + rules.servers.lifetime, CloseReason::LifetimeOver));
+                idle.into_iter().chain(life).min_by_key(|(at, _)| *at)
             }
             ServerState::Listening if !server.ledger.is_clear() => {
-                Some((server.transaction.query_at + limits::HOUSEKEEPING, "listen"))
+                Some((server.transaction.query_at + limits::HOUSEKEEPING, CloseReason::ListenTimeout))
             }
             ServerState::Listening => {
                 let unused = self.pools.get(server.pool)?.listener.as_ref().is_none_or(|listener| listener.is_unused());
-                unused.then_some((server.work.since + limits::LISTENER_IDLE, "nobody listens"))
+                unused.then_some((server.work.since + limits::LISTENER_IDLE, CloseReason::NobodyListens))
             }
             // With cancels under way, the end of the last one ends this state.
             ServerState::Held if server.cancel.under_way == 0 => {
-                Some((server.work.since + limits::HOUSEKEEPING, "half a message"))
+                Some((server.work.since + limits::HOUSEKEEPING, CloseReason::HalfMessage))
             }
             ServerState::Linked(_) | ServerState::Own(_) | ServerState::Held => None,
         }
@@ -306,13 +300,13 @@ mod tests {
 
     #[test]
     fn an_idle_server_is_closed_for_its_age_or_for_being_too_many() {
-        type Case = (&'static str, Duration, u32, u32, bool, Option<(Duration, &'static str)>);
+        type Case = (&'static str, Duration, u32, u32, bool, Option<(Duration, CloseReason)>);
         let minute = 60 * SECOND;
         let cases: [Case; 6] = [
-            ("used as often as it may be", HOUR, 2, 1, true, Some((Duration::ZERO, "server max uses"))),
-            ("not used as often yet", HOUR, 2, 2, true, Some((HOUR, "server lifetime over"))),
-            ("idle beyond min_pool_size", HOUR, 0, 0, false, Some((minute, "server idle timeout"))),
-            ("idle within min_pool_size", HOUR, 2, 0, false, Some((HOUR, "server lifetime over"))),
+            ("used as often as it may be", HOUR, 2, 1, true, Some((Duration::ZERO, CloseReason::MaxUses))),
+            ("not used as often yet", HOUR, 2, 2, true, Some((HOUR, CloseReason::LifetimeOver))),
+            ("idle beyond min_pool_size", HOUR, 0, 0, false, Some((minute, CloseReason::IdleTimeout))),
+            ("idle within min_pool_size", HOUR, 2, 0, false, Some((HOUR, CloseReason::LifetimeOver))),
             ("unused, where each is used once", Duration::ZERO, 2, 0, false, None),
             (
                 "used, where each is used once",
@@ -320,7 +314,7 @@ mod tests {
                 2,
                 0,
                 true,
-                Some((Duration::ZERO, "server lifetime over")),
+                Some((Duration::ZERO, CloseReason::LifetimeOver)),
             ),
         ];
         for (case, lifetime, min_pool_size, max_uses, used, expected) in cases {

@@ -1,6 +1,11 @@
 //! What a decision means for other parts: noted here, and done before anything else in the step.
 
+use std::borrow::Cow;
+
+use link::end_reason::EndReason;
 use link::permits::Permits;
+use link::request_refusal::RequestRefusal;
+use link::server::CloseReason;
 use units::{ConnId, PoolId};
 use wire::SqlState;
 use wire::backend::ErrorResponse;
@@ -16,7 +21,7 @@ pub(crate) enum Before {
 #[derive(Debug)]
 pub(crate) enum Followup {
     /// A session ends.
-    End(ConnId, SessionEnd),
+    End(ConnId, Box<SessionEnd>),
     /// A linked session's messages, which are kept, go on to its server.
     GoOn(ConnId),
     /// A transaction is over: its permits go back to their limits.
@@ -26,7 +31,7 @@ pub(crate) enum Followup {
     /// Sessions that wait to be pinned in this pool may be able to go on.
     AdmitToPin(PoolId),
     /// A pool's listener is lost, and why.
-    ListenerLost(PoolId, String),
+    ListenerLost(PoolId, Box<CloseReason>),
     /// A transaction that has defined something is over; `lost`: its server is gone.
     Settle { pool: PoolId, server: ConnId, lost: bool },
 }
@@ -35,41 +40,66 @@ pub(crate) enum Followup {
 #[derive(Debug)]
 pub(crate) enum SessionEnd {
     /// Its client has disconnected, or sent Terminate.
-    Left(&'static str),
+    Left(EndReason),
     /// Its client has got every message that it needs.
-    Dismissed(String),
+    Dismissed(EndReason),
     /// Its client gets a FATAL error.
-    Refused(Box<Fatal>),
+    Refused(Fatal),
+}
+
+impl SessionEnd {
+    pub(crate) fn why(&self) -> &EndReason {
+        match self {
+            SessionEnd::Left(why) | SessionEnd::Dismissed(why) => why,
+            SessionEnd::Refused(fatal) => &fatal.why,
+        }
+    }
 }
 
 /// The last message of a session.
 #[derive(Debug)]
 pub(crate) struct Fatal {
+    pub(crate) why: EndReason,
     pub(crate) code: SqlState,
-    pub(crate) message: String,
     pub(crate) detail: Option<String>,
     pub(crate) hint: Option<String>,
 }
 
 impl Fatal {
-    /// Takes over an error's fields, whatever its severity.
-    pub(crate) fn of(error: &ErrorResponse<'_>) -> Fatal {
+    /// Takes over the fields of an error for the client's request.
+    pub(crate) fn of(error: &RequestError) -> Fatal {
         Fatal {
-            code: error.code,
-            message: error.message.to_owned(),
-            detail: error.detail.map(str::to_owned),
-            hint: error.hint.map(str::to_owned),
+            why: EndReason::Request { why: error.why.clone() },
+            code: error.why.code(),
+            detail: error.detail.clone(),
+            hint: error.hint.as_deref().map(str::to_owned),
         }
     }
 
-    pub(crate) fn error(&self) -> ErrorResponse<'_> {
+    /// `message`: the reason in words.
+    pub(crate) fn error<'a>(&'a self, message: &'a str) -> ErrorResponse<'a> {
         ErrorResponse {
             severity: "FATAL",
             code: self.code,
-            message: &self.message,
+            message,
             detail: self.detail.as_deref(),
             hint: self.hint.as_deref(),
         }
+    }
+}
+
+/// The error for a request.
+#[derive(Debug)]
+pub(crate) struct RequestError {
+    pub(crate) why: RequestRefusal,
+    pub(crate) detail: Option<String>,
+    pub(crate) hint: Option<Cow<'static, str>>,
+}
+
+impl RequestError {
+    pub(crate) fn encode(&self, out: &mut Vec<u8>) {
+        let (code, message, detail) = (self.why.code(), &self.why.to_string(), self.detail.as_deref());
+        ErrorResponse { severity: "ERROR", code, message, detail, hint: self.hint.as_deref() }.encode(out);
     }
 }
 

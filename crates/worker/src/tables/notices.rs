@@ -3,27 +3,6 @@
 use wire::backend::ErrorResponse;
 use wire::sqlstate;
 
-/// Why servers are closed whose user has another password now.
-pub(crate) const PASSWORD_CHANGED: &str = "password has changed";
-
-/// For clients of a database that a reload has removed, as in PgBouncer.
-pub(crate) const DATABASE_REMOVED: &str = "database removed";
-
-/// Why servers are closed whose database has another entry now, or is to be connected to anew.
-pub(crate) const DATABASE_CHANGED: &str = "database configuration changed";
-
-/// Why servers are closed that do not take another `temp_buffers` any more.
-pub(crate) const LOCAL_BUFFERS: &str = "temp_buffers cannot be set here any more";
-
-/// Why servers are closed whose host has other addresses now, as in PgBouncer.
-pub(crate) const ADDRESS_LEFT: &str = "obsolete connection";
-
-/// For a client that KILL_CLIENT ends, as in PgBouncer.
-pub(crate) const CLIENT_KILLED: &str = "admin forced disconnect";
-
-/// Why SUSPEND closes a connection whose socket does not take what was sent to it, as in PgBouncer.
-pub(crate) const SUSPEND_TIMEOUT: &str = "suspend_timeout";
-
 /// Why a session waits to be pinned.
 pub(crate) const PINNED: &str = "as many clients of this pool as max_pinned allows keep a server";
 

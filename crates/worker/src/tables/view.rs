@@ -1,13 +1,13 @@
 //! Read-only questions about a worker: what sessions wait for, which would be served, and lines for the log.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
 use link::listening::pid_in_notifications;
 use link::notifiers::Notifiers;
 use link::pool::Pool;
-use link::server::{LimitWait, Server};
+use link::request_refusal::RequestRefusal;
+use link::server::{CloseReason, LimitWait, Server};
 use link::session::{Admission, Session, SessionState, WaitFor};
 use link::statistics::Statistics;
 use machine::observe::{About, Fact, Level, Topic};
@@ -20,7 +20,6 @@ use units::table::Table;
 use units::{ConnId, PoolId, Time, WorkerId, limits};
 use wire::backend::Status;
 
-use crate::tables::notices::PINNED;
 use crate::tables::pools::Pools;
 use crate::tables::stopping::Stopping;
 
@@ -58,7 +57,7 @@ impl View<'_> {
         step.actions.tell(fact);
     }
 
-    pub(crate) fn words_of_end(&self, step: &Step<'_>, conn: ConnId, why: &str) -> String {
+    pub(crate) fn words_of_end(&self, step: &Step<'_>, conn: ConnId, why: &CloseReason) -> String {
         format!("closing because: {why} (age={}s)", self.age(step, conn))
     }
 
@@ -107,16 +106,11 @@ impl View<'_> {
         is_late.then_some((since, deadline_ms))
     }
 
-    /// The message and DETAIL for a session whose wait ends, with `max_pinned` if it waited for that.
-    pub(crate) fn with_pin_limit(
-        &self,
-        conn: ConnId,
-        words: &'static str,
-        detail: String,
-    ) -> (Cow<'static, str>, String) {
+    /// The reason and DETAIL for a session whose wait ends, with `max_pinned` if it waited for that.
+    pub(crate) fn with_pin_limit(&self, conn: ConnId, why: RequestRefusal, detail: String) -> (RequestRefusal, String) {
         match self.pin_limit(conn) {
-            Some(limit) => (format!("{words}: {PINNED}").into(), format!("{detail} {limit}")),
-            None => (words.into(), detail),
+            Some(limit) => (why.pinned(), format!("{detail} {limit}")),
+            None => (why, detail),
         }
     }
 

@@ -1,20 +1,19 @@
-//! Names that say nothing: of modules, files, types and functions; not words in prose or variables.
+//! Names that say nothing: of modules, files, types and functions; not words in prose or variables. The field's own words are no such names,
+//! whatever their reputation: a handler of signals is a handler.
 
 use crate::finding::Finding;
 use crate::source::Source;
 
 /// Nowhere in a name, as one of its words; a plural is the same word.
-const WORDS: [&str; 6] = ["util", "helper", "manager", "handler", "misc", "utility"];
-/// Not alone: `CopyData` is PostgreSQL's name, `Data` is nobody's. Functions may have them (`log::info`).
-const ALONE: [&str; 3] = ["data", "info", "context"];
-const RULE: &str = "names are the glossary's nouns; this word says nothing";
+const WORDS: [&str; 4] = ["util", "helper", "misc", "utility"];
+const RULE: &str = "names are the glossary's nouns, or the field's; this word says nothing";
 
 pub(crate) fn check(source: &Source<'_>) -> Vec<Finding> {
     let mut found = file(source);
     for pair in source.code.windows(2) {
         let (kind, name) = (pair[0].text, pair[1].text);
-        let is_type = ["mod", "struct", "enum", "trait", "type", "union"].contains(&kind);
-        if (is_type || kind == "fn") && is_banned(name, is_type) {
+        let declares = ["mod", "struct", "enum", "trait", "type", "union", "fn"].contains(&kind);
+        if declares && is_banned(name) {
             found.push(Finding::new(source.path, pair[1].line, format!("{kind} `{name}`"), RULE));
         }
     }
@@ -23,16 +22,15 @@ pub(crate) fn check(source: &Source<'_>) -> Vec<Finding> {
 
 fn file(source: &Source<'_>) -> Vec<Finding> {
     let parts = source.path.trim_end_matches(".rs").split('/');
-    let banned = parts.filter(|part| is_banned(part, true));
+    let banned = parts.filter(|part| is_banned(part));
     banned.map(|part| Finding::new(source.path, 1, format!("file or folder `{part}`"), RULE)).collect()
 }
 
-fn is_banned(name: &str, alone: bool) -> bool {
-    let words = words(name);
-    let is_one = |list: &[&str], word: &String| {
-        list.contains(&word.as_str()) || word.strip_suffix('s').is_some_and(|word| list.contains(&word))
+fn is_banned(name: &str) -> bool {
+    let is_one = |word: &String| {
+        WORDS.contains(&word.as_str()) || word.strip_suffix('s').is_some_and(|word| WORDS.contains(&word))
     };
-    words.iter().any(|word| is_one(&WORDS, word)) || alone && words.len() == 1 && is_one(&ALONE, &words[0])
+    words(name).iter().any(is_one)
 }
 
 /// `read_HTTPData` is read, http, data.

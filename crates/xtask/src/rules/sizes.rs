@@ -1,4 +1,4 @@
-//! How long files and functions are, how deep they nest, how large types are and how modules are tied, against the limits of STYLE.md and today's exceptions.
+//! How long files and functions are, how deep they nest, how large types are and how modules are tied, against what nobody would defend and today's exceptions.
 //!
 //! What is over a limit is excused by a comment at its head, or by a line in the ratchet with the very size that it has:
 //! a larger one is a finding, and so is a smaller one, because then the line must follow.

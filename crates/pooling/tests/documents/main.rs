@@ -1,6 +1,9 @@
-//! docs/session-state.md names a test for each kind of state, docs/cves.md one for each vulnerability: each must be there.
+//! docs/session-state.md names a test for each kind of state, docs/cves.md one for each vulnerability: each must be there. The pages of errors
+//! and log lines have each reason.
 
 #![expect(clippy::disallowed_methods, reason = "documents and transcripts are files")]
+
+mod reasons;
 
 use std::collections::BTreeSet;
 use std::path::Path;

@@ -1,0 +1,53 @@
+//! Why a request is refused that no server has seen.
+
+use std::sync::Arc;
+
+use queueing::refusals::Reason;
+use wire::SqlState;
+
+units::reasons! {
+    /// Why a request is refused. The client gets the words as an ERROR, and its session goes on; where it cannot, as FATAL.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub enum RequestRefusal {
+        /// In PostgreSQL's words.
+        UserRequest => [QUERY_CANCELED] "canceling statement due to user request";
+        /// `pgweir.deadline_ms`. Worded like PostgreSQL's own timeouts.
+        Deadline => [QUERY_CANCELED] "canceling statement due to deadline";
+        DeadlinePinned => [QUERY_CANCELED] "canceling statement due to deadline: as many clients of this pool as max_pinned allows keep a server";
+        QueryTimeout => [QUERY_CANCELED] "canceling statement due to query_timeout";
+        QueryTimeoutPinned => [QUERY_CANCELED] "canceling statement due to query_timeout: as many clients of this pool as max_pinned allows keep a server";
+        /// `max_waiting` of its class.
+        MaxWaiting { class: Arc<str> } => [CONFIGURATION_LIMIT_EXCEEDED] "too many clients of class \"{class}\" wait";
+        /// `words`: the limiter's, which name the limit.
+        Limit { reason: Reason, words: String } => [CONFIGURATION_LIMIT_EXCEEDED] "{words}";
+    }
+}
+
+impl RequestRefusal {
+    #[must_use]
+    pub fn code(&self) -> SqlState {
+        self.codes()[0]
+    }
+
+    /// By which name the refusal is counted. A client's own cancel is not.
+    #[must_use]
+    pub fn counted_as(&self) -> Option<Reason> {
+        match self {
+            RequestRefusal::UserRequest => None,
+            RequestRefusal::Deadline | RequestRefusal::DeadlinePinned => Some(Reason::Deadline),
+            RequestRefusal::QueryTimeout | RequestRefusal::QueryTimeoutPinned => Some(Reason::QueryTimeout),
+            RequestRefusal::MaxWaiting { .. } => Some(Reason::MaxWaiting),
+            RequestRefusal::Limit { reason, .. } => Some(*reason),
+        }
+    }
+
+    /// The same, where the session waits because of `max_pinned`.
+    #[must_use]
+    pub fn pinned(self) -> RequestRefusal {
+        match self {
+            RequestRefusal::Deadline => RequestRefusal::DeadlinePinned,
+            RequestRefusal::QueryTimeout => RequestRefusal::QueryTimeoutPinned,
+            other => other,
+        }
+    }
+}
