@@ -557,7 +557,7 @@ impl machine::Machine for Coordinator {
             Event::RoundEnded => {}
             other => unreachable!("the coordinator has no connections, and is sent its own mail alone: {other:?}"),
         }
-        self.redirect(now, actions);
+        self.redirect(actions);
         let workers = self.homes.workers();
         debug_assert!(actions.as_slice().iter().all(|action| can_deliver(action, workers)), "{:?}", actions.as_slice());
         self.due = self.find_due();

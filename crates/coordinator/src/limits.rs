@@ -29,6 +29,7 @@ const TELL: Duration = Duration::from_millis(100);
 /// All limits of the process.
 #[derive(Debug)]
 pub(crate) struct Limits {
+    /// One of them stands for another process.
     workers: u16,
     rate_sources: BTreeMap<Limit, RateSource>,
     permits: BTreeMap<Limit, PermitSource>,
@@ -187,7 +188,9 @@ impl Limits {
         }
         for class in classes.iter().filter(|class| class.limits.active.is_some()) {
             let limit = Limit::Class(Arc::clone(&class.name), LimitKind::Active);
-            self.permits.entry(limit).or_insert_with(|| PermitSource::new(u32::MAX, Over::Delay, self.workers));
+            self.permits
+                .entry(limit)
+                .or_insert_with(|| PermitSource::new(u32::MAX, Over::Delay, self.workers).with_others(1));
         }
         for (limit, permits) in &mut self.permits {
             let changes = match active_of(settings, limit) {
@@ -246,7 +249,7 @@ impl Limits {
         let counts = matches!(limit, Limit::Class(_, LimitKind::Active) | Limit::Statement(_));
         if counts && !self.permits.contains_key(limit) {
             let (active, over) = active_of(settings, limit).unwrap_or((u32::MAX, Over::Delay));
-            self.permits.insert(limit.clone(), PermitSource::new(active, over, self.workers));
+            self.permits.insert(limit.clone(), PermitSource::new(active, over, self.workers).with_others(1));
         }
         self.permits.get_mut(limit)
     }

@@ -180,31 +180,24 @@ impl Coordinator {
             }
         }
         self.grant_requests(now, actions);
-        self.redirect(now, actions);
+        self.redirect(actions);
         self.upgrade.succeeds = false;
     }
 
     /// Mail for the worker that stands for the other process goes to that.
-    pub(crate) fn redirect(&mut self, now: Time, actions: &mut Actions) {
+    pub(crate) fn redirect(&self, actions: &mut Actions) {
         if !self.upgrade.succeeds {
             return;
         }
-        let (elsewhere, mut vain) = (self.elsewhere(), Vec::new());
+        let elsewhere = self.elsewhere();
         let keys = |pool: PoolId| self.pools.get(pool).map(|entry| entry.key.clone());
         actions.replace_each(|action| match action {
             Action::Post { mail: Mail::ToWorker(worker, mail), .. } if worker == elsewhere => {
-                if let ToWorker::CallBack(call) = &mail {
-                    vain.push((call.0.clone(), call.1.count));
-                }
                 let told = to_predecessor(mail, keys)?;
                 Some(Action::TellOther(Box::new(ToOther::Predecessor(told))))
             }
             other => Some(other),
         });
-        // Permits come back from there by themselves, once they are not used.
-        for (limit, count) in vain {
-            self.limits.unspent(now, &limit, elsewhere, (0, count), actions);
-        }
     }
 
     /// A client of the other process may stay there.

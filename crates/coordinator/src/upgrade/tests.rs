@@ -223,6 +223,22 @@ fn a_request_that_waits_during_the_hand_over_is_not_answered_with_what_is_out_al
     }
 }
 
+/// No mail between the processes calls permits back: those of the old process come back by themselves.
+#[test]
+fn a_worker_of_the_new_process_gets_a_permit_when_the_old_one_is_done_with_it() {
+    for (over, waits) in [(Over::Delay, true), (Over::Reject, false)] {
+        let mut pair = Pair::new(limited(|class| (class.limits.active, class.limits.over) = (Some(3), over)));
+        let active = limit(LimitKind::Active);
+        pair.request(&active, 3);
+        pair.turn(Old, Turn::HandOver);
+        assert_eq!(pair.allowed(), 3);
+        pair.tell(New, ToCoordinator::RequestAllowance { limit: active.clone(), worker: WORKER, count: 1 });
+        assert_eq!(pair.allowed(), 0, "{over:?}");
+        pair.give_back(&active, 1);
+        assert_eq!(pair.allowed(), u32::from(waits), "{over:?}");
+    }
+}
+
 #[test]
 fn clients_that_leave_while_their_login_waits_count_nowhere() {
     let mut pair = Pair::new(with_slow_logins);

@@ -2,7 +2,8 @@
 //!
 //! Promises: never more permits out than there are (a limit that is lowered holds once what is out has come back). A worker that
 //! requests one and has fewer than another gets the next that this one is done with. Where a request over the limit is refused rather than
-//! kept waiting, it is refused only when no worker has a permit that it does not use.
+//! kept waiting, it is refused only when no worker has a permit that it does not use. Nothing is called back from another process: what
+//! that one has comes back by itself.
 
 use std::collections::VecDeque;
 
@@ -17,8 +18,9 @@ use ::settings::Over;
 pub struct PermitSource {
     limit: u32,
     over: Over,
-    /// By worker.
+    /// By worker, and after the workers by other processes.
     held: Vec<u32>,
+    workers: usize,
     /// Of what is held: to come back once it is not used.
     called: Vec<u32>,
     /// By worker: how many unused permits it was asked for, and has not answered yet.
@@ -43,6 +45,7 @@ impl PermitSource {
         PermitSource {
             limit: limit.max(1),
             over,
+            workers: held.len(),
             held,
             called,
             inquired: asked,
@@ -51,13 +54,20 @@ impl PermitSource {
         }
     }
 
+    /// The last of the workers stand for other processes.
+    #[must_use]
+    pub fn with_others(mut self, others: u16) -> PermitSource {
+        self.workers -= usize::from(others);
+        self
+    }
+
     /// If fewer permits are allowed than are out, some are called back.
     pub fn configure(&mut self, limit: u32, over: Over) -> PermitChanges {
         (self.limit, self.over) = (limit.max(1), over);
         let mut changes = PermitChanges::default();
         let called: u32 = self.called.iter().sum();
         let mut surplus = self.out().saturating_sub(self.limit).saturating_sub(called);
-        for worker in 0..self.held.len() {
+        for worker in 0..self.workers {
             let count = (self.held[worker] - self.called[worker]).min(surplus);
             surplus -= count;
             self.call(worker, count, &mut changes);
@@ -170,7 +180,7 @@ impl PermitSource {
         let requesters: Vec<WorkerId> = self.requests.iter().map(|&(worker, _)| worker).skip(called as usize).collect();
         for asker in requesters {
             let own = self.held[usize::from(asker.0)];
-            let others = (0..self.held.len()).filter(|&worker| worker != usize::from(asker.0));
+            let others = (0..self.workers).filter(|&worker| worker != usize::from(asker.0));
             let richest = others.max_by_key(|&worker| self.held[worker] - self.called[worker]);
             let Some(richest) = richest.filter(|&worker| self.held[worker] - self.called[worker] > own) else {
                 continue;
@@ -193,7 +203,7 @@ impl PermitSource {
         let answered = std::mem::take(&mut self.inquired_all);
         if !answered {
             let requesters: Vec<usize> = self.requests.iter().map(|&(worker, _)| usize::from(worker.0)).collect();
-            for worker in (0..self.held.len()).filter(|worker| !requesters.contains(worker)) {
+            for worker in (0..self.workers).filter(|worker| !requesters.contains(worker)) {
                 self.inquire(worker, self.held[worker].min(requested), changes);
             }
             self.inquired_all = self.inquired.iter().any(|&asked| asked > 0);
