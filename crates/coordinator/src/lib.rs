@@ -28,6 +28,7 @@ mod invariants;
 mod limits;
 mod panicked;
 mod pools;
+mod processes;
 mod renewals;
 mod rules;
 mod server_requests;
@@ -38,7 +39,6 @@ mod sizes;
 mod stopping;
 mod tokens;
 mod unused;
-mod upgrade;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -55,6 +55,7 @@ use machine::mail::{
 };
 use machine::{Proved, Settings, Violation};
 use pools::Pools;
+use processes::Upgrade;
 use queueing::board::Board;
 use queueing::limiting::Limit;
 use queueing::refusals::News;
@@ -66,7 +67,6 @@ use tokens::{Obstacle, Tokens};
 use units::limits::MAINTENANCE;
 use units::{ConnId, PoolId, PoolKey, Serial, Time, WorkerId};
 use unused::Unused;
-use upgrade::Upgrade;
 
 /// The console is no pool: its sessions live on the first worker under this id.
 pub const CONSOLE: PoolId = PoolId(0);

@@ -7,9 +7,9 @@
 //! Promises that no limit is exceeded over both (I5): what the other process has counts here from `Begun` until it says that it is gone,
 //! or has arrived. If it ends without a word, nothing of it is left, and all that it had is free.
 
-mod leaving;
+mod granter;
+mod members;
 mod state;
-mod succeeding;
 #[cfg(test)]
 mod tests;
 
