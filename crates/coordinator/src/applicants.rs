@@ -12,7 +12,7 @@ use units::{ConnId, PoolKey};
 pub(crate) fn refuse(applicant: Applicant, why: Refusal, actions: &mut Actions) {
     match applicant {
         Applicant::Login { door, login } => actions.post_to_door(door, ToDoor::NotPlaced { login, why }),
-        Applicant::Elsewhere { ticket } => {
+        Applicant::Process { process: _, ticket } => {
             actions.tell_other(ToOther::Predecessor(ToPredecessor::NotAdmitted { ticket, why }));
         }
     }

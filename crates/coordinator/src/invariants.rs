@@ -20,7 +20,7 @@ pub(crate) fn check(coordinator: &Coordinator) -> Result<(), Violation> {
         if held > entry.most() + entry.held.over() {
             return violation(5, format!("{:?} holds {held} tokens", entry.key));
         }
-        burden.iter_mut().zip(&entry.sessions).for_each(|(burden, sessions)| burden.sessions += sessions);
+        burden.iter_mut().zip(entry.sessions.workers()).for_each(|(burden, sessions)| burden.sessions += sessions);
         if entry.is_live() {
             *databases.entry(&entry.key.database).or_default() += 1;
             entry.homes.iter().for_each(|home| burden[usize::from(home.0)].pools += 1);

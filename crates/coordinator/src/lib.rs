@@ -23,6 +23,7 @@ mod empty_databases;
 mod entry;
 mod failures;
 mod held;
+mod holders;
 mod homes;
 mod invariants;
 mod limits;
@@ -65,7 +66,7 @@ use server_requests::{CapacityView, ServerRequest, ServerRequests};
 use sizes::Sizes;
 use tokens::{Obstacle, Tokens};
 use units::limits::MAINTENANCE;
-use units::{ConnId, PoolId, PoolKey, Serial, Time, WorkerId};
+use units::{ConnId, Holder, PoolId, PoolKey, Serial, Time, WorkerId};
 use unused::Unused;
 
 /// The console is no pool: its sessions live on the first worker under this id.
@@ -99,7 +100,7 @@ impl Coordinator {
     #[must_use]
     pub fn new(workers: u16, settings: Arc<Settings>) -> Coordinator {
         let mut coordinator = Coordinator {
-            limits: Limits::new(&settings, workers + 1),
+            limits: Limits::new(&settings, workers),
             settings,
             pools: Pools::default(),
             homes: Homes::new(workers),
@@ -184,7 +185,7 @@ impl Coordinator {
 
     fn add_pool(&mut self, key: PoolKey) -> Option<PoolId> {
         let id = self.pools.next_id()?;
-        let mut entry = Entry::new(key, usize::from(self.homes.workers()) + 1, &self.settings);
+        let mut entry = Entry::new(key, self.homes.workers(), &self.settings);
         self.maintains |= entry.rules.min > 0;
         entry.homes = self.homes.choose(id, sizes::expected(&entry));
         self.pools.add(id, entry);
@@ -211,7 +212,7 @@ impl Coordinator {
             return false;
         };
         match applicant {
-            Applicant::Elsewhere { ticket } => self.admit_elsewhere(ticket, pool, user, actions),
+            Applicant::Process { process, ticket } => self.admit_elsewhere(process, ticket, (pool, user), actions),
             Applicant::Login { door, login } => {
                 if is_first {
                     log_database(&self.settings, login, &key, peer, actions);
@@ -254,40 +255,40 @@ impl Coordinator {
     fn place_session(&mut self, pool: PoolId, user: &Arc<str>) -> WorkerId {
         let entry = &mut self.pools[pool];
         let worker = entry.home_for_session();
-        entry.session_came(worker, user);
+        entry.session_came(worker.into(), user);
         self.homes.session_came(worker);
         self.unused.comes_into_use(pool, entry);
         self.clients.came(&entry.key.database, user);
         worker
     }
 
-    fn departed(&mut self, pool: PoolId, worker: WorkerId, user: &Arc<str>) {
-        let is_here = worker != self.elsewhere();
+    fn departed(&mut self, pool: PoolId, holder: Holder, user: &Arc<str>) {
         let entry = &mut self.pools[pool];
-        entry.session_left(worker, user);
-        if is_here {
+        entry.session_left(holder, user);
+        if let Holder::Worker(worker) = holder {
             self.homes.session_left(worker);
         }
         self.clients.left(&entry.key.database, user);
     }
 
-    fn grant(&mut self, now: Time, pool: PoolId, worker: WorkerId, spare: bool, actions: &mut Actions) {
+    fn grant(&mut self, now: Time, pool: PoolId, holder: Holder, spare: bool, actions: &mut Actions) {
         let entry = &mut self.pools[pool];
         let reserve = entry.held.total() >= entry.size;
-        entry.held.granted(now, worker);
-        self.tokens.granted(now, pool, worker, &entry.key);
+        entry.held.granted(now, holder);
+        self.tokens.granted(now, pool, holder, &entry.key);
         self.unused.comes_into_use(pool, entry);
         let (homes, key) = (entry.homes.len() as u16, entry.key.clone());
         let serial = self.serial.advance();
-        actions.post_to_worker(worker, ToWorker::Granted(Grant { pool, homes, key, spare, reserve, serial }));
+        let grant = ToWorker::Granted(Grant { pool, homes, key, spare, reserve, serial });
+        holders::post(holder, &entry.key, grant, actions);
         sizes::show(pool, entry, actions);
     }
 
-    fn freed(&mut self, pool: PoolId, worker: WorkerId) {
+    fn freed(&mut self, pool: PoolId, holder: Holder) {
         let entry = &mut self.pools[pool];
-        entry.held.freed(worker);
+        entry.held.freed(holder);
         self.tokens.freed(pool, &entry.key, entry.held.total());
-        self.requests.answered(pool, worker);
+        self.requests.answered(pool, holder);
     }
 
     /// A session or a token has come or gone.
@@ -324,9 +325,9 @@ impl Coordinator {
         for cap in self.requests.contested() {
             let view = CapacityView { settings: &self.settings, pools: &self.pools, tokens: &self.tokens };
             if let Some(from) = self.requests.seek(now, &cap, &demand, &view, actions)
-                && let Some(worker) = self.pools[from].held.yields_next(now)
+                && let Some(holder) = self.pools[from].held.yields_next(now)
             {
-                actions.post_to_worker(worker, ToWorker::Recall { pool: from, busy: true });
+                holders::post(holder, &self.pools[from].key, ToWorker::Recall { pool: from, busy: true }, actions);
             }
         }
     }
@@ -336,8 +337,8 @@ impl Coordinator {
         loop {
             let view = CapacityView { settings: &self.settings, pools: &self.pools, tokens: &self.tokens };
             let demand = self.requests.measure(now, &view);
-            let Some(ServerRequest { pool, worker, .. }) = self.requests.next_grant(now, &view) else { return demand };
-            self.grant(now, pool, worker, false, actions);
+            let Some(ServerRequest { pool, holder, .. }) = self.requests.next_grant(now, &view) else { return demand };
+            self.grant(now, pool, holder, false, actions);
         }
     }
 
@@ -351,7 +352,7 @@ impl Coordinator {
         for request in requests {
             let may = !self.tokens.is_opening_enough(now) && self.view().obstacle(&request) == Obstacle::None;
             match may {
-                true => self.grant(now, request.pool, request.worker, false, actions),
+                true => self.grant(now, request.pool, request.holder, false, actions),
                 false => left.push(request),
             }
         }
@@ -359,16 +360,16 @@ impl Coordinator {
     }
 
     /// A holder was asked for an idle server, or to give one back, and has none.
-    fn nothing_idle(&mut self, pool: PoolId, worker: WorkerId, busy: bool) {
-        if !(busy && self.pools[pool].held.has_yielded(worker)) {
-            self.requests.answered(pool, worker);
+    fn nothing_idle(&mut self, pool: PoolId, holder: Holder, busy: bool) {
+        if !(busy && self.pools[pool].held.has_yielded(holder)) {
+            self.requests.answered(pool, holder);
         }
     }
 
     /// Retires what has been unused for long enough, and the oldest of what is too many.
     fn forget_unused(&mut self, now: Time, actions: &mut Actions) {
         let old = self.unused.take_old(now, |pool| self.pools[pool].life);
-        self.requests.drop_of_unused(&old, actions);
+        self.requests.drop_of_unused(&old, &self.pools, actions);
         for pool in old {
             unused::tell_if_idle(now, &self.settings, &self.pools[pool], actions);
             self.sizes.forget(pool);
@@ -391,7 +392,7 @@ impl Coordinator {
                 && !self.tokens.is_opening_enough(now)
                 && let Some(worker) = entry.poorest_home()
             {
-                self.grant(now, pool, worker, true, actions);
+                self.grant(now, pool, worker.into(), true, actions);
             }
         }
     }
@@ -477,27 +478,29 @@ impl Coordinator {
                 ready.into_iter().for_each(|application| self.place(application, actions));
             }
             ToCoordinator::Withdrawn { applicant } => self.limits.login_withdrawn(applicant),
-            ToCoordinator::RequestAllowance { limit, worker, count } => {
-                self.limits.requested(now, &self.settings, &limit, (worker, count), actions);
+            ToCoordinator::RequestAllowance { limit, holder, count } => {
+                self.limits.requested(now, &self.settings, &limit, (holder, count), actions);
             }
-            ToCoordinator::Unspent { limit, worker, count, missing } => {
-                self.limits.unspent(now, &limit, worker, (count, missing), actions);
+            ToCoordinator::Unspent { limit, holder, count, missing } => {
+                self.limits.unspent(now, &limit, holder, (count, missing), actions);
             }
-            ToCoordinator::RequestServer { pool, worker, reserve, classes } => {
-                self.pools[pool].at_work[usize::from(worker.0)] = classes;
-                self.requests.push(ServerRequest::new(pool, worker, reserve, now));
+            ToCoordinator::RequestServer { pool, holder, reserve, classes } => {
+                *self.pools[pool].at_work.of_mut(holder) = classes;
+                self.requests.push(ServerRequest::new(pool, holder, reserve, now));
                 self.grant_requests(now, actions);
-                self.requests.share_report(&self.pools, pool, (worker, self.homes.workers()), actions);
-            }
-            ToCoordinator::Opened { pool, worker } => {
-                self.tokens.login_over(pool, worker);
-                self.grant_requests(now, actions);
-            }
-            ToCoordinator::Freed { pool, worker, fresh } => {
-                if fresh {
-                    self.tokens.login_over(pool, worker);
+                if let Holder::Worker(worker) = holder {
+                    self.requests.share_report(&self.pools, pool, worker, actions);
                 }
-                self.freed(pool, worker);
+            }
+            ToCoordinator::Opened { pool, holder } => {
+                self.tokens.login_over(pool, holder);
+                self.grant_requests(now, actions);
+            }
+            ToCoordinator::Freed { pool, holder, fresh } => {
+                if fresh {
+                    self.tokens.login_over(pool, holder);
+                }
+                self.freed(pool, holder);
                 self.note_use(now, pool);
                 self.grant_requests(now, actions);
             }
@@ -508,18 +511,19 @@ impl Coordinator {
                 self.note_use(now, pool);
             }
             ToCoordinator::Counted(counted) => self.counted(now, *counted, actions),
-            ToCoordinator::NothingIdle { pool, worker, busy } => {
-                self.nothing_idle(pool, worker, busy);
+            ToCoordinator::NothingIdle { pool, holder, busy } => {
+                self.nothing_idle(pool, holder, busy);
                 self.grant_requests(now, actions);
             }
-            ToCoordinator::StillNeeded { pool, worker, count, classes } => {
-                self.pools[pool].at_work[usize::from(worker.0)] = classes;
-                self.requests.confirm(now, pool, worker, count, actions);
+            ToCoordinator::StillNeeded { pool, holder, count, classes } => {
+                let entry = &mut self.pools[pool];
+                *entry.at_work.of_mut(holder) = classes;
+                self.requests.confirm(now, (pool, &entry.key), holder, count, actions);
                 self.grant_requests(now, actions);
             }
-            ToCoordinator::Departed { worker, life, .. } if self.renewals.life(worker) != life => {} // They have departed with it.
-            ToCoordinator::Departed { pool, worker, life: _, user } => {
-                self.departed(pool, worker, &user);
+            ToCoordinator::Departed { holder, life, .. } if self.renewals.life(holder) != life => {} // They have departed with it.
+            ToCoordinator::Departed { pool, holder, life: _, user } => {
+                self.departed(pool, holder, &user);
                 self.note_use(now, pool);
             }
             ToCoordinator::Renewed { worker, life } => self.renewed(now, worker, life, actions),
@@ -557,7 +561,6 @@ impl machine::Machine for Coordinator {
             Event::RoundEnded => {}
             other => unreachable!("the coordinator has no connections, and is sent its own mail alone: {other:?}"),
         }
-        self.redirect(actions);
         let workers = self.homes.workers();
         debug_assert!(actions.as_slice().iter().all(|action| can_deliver(action, workers)), "{:?}", actions.as_slice());
         self.due = self.find_due();

@@ -19,9 +19,10 @@ use queueing::limiting::bucket::Bucket;
 use queueing::limiting::permit_source::PermitSource;
 use queueing::limiting::rate_source::RateSource;
 use queueing::limiting::{Allowance, Limit, TICK, permit_source};
-use units::{Time, WorkerId, limits};
+use units::{Holder, ProcessId, Time, WorkerId, limits};
 
 use crate::applicants::refuse;
+use crate::holders::post_allowances;
 
 /// How often what came of logins is reported.
 const TELL: Duration = Duration::from_millis(100);
@@ -29,7 +30,6 @@ const TELL: Duration = Duration::from_millis(100);
 /// All limits of the process.
 #[derive(Debug)]
 pub(crate) struct Limits {
-    /// One of them stands for another process.
     workers: u16,
     rate_sources: BTreeMap<Limit, RateSource>,
     permits: BTreeMap<Limit, PermitSource>,
@@ -88,10 +88,10 @@ impl LoginQueue {
         ticket.and_then(|ticket| self.by_ticket.remove(&ticket)).is_some()
     }
 
-    /// All that are the other process's leave.
-    fn drop_elsewhere(&mut self) {
-        self.tickets.retain(|applicant, _| !matches!(applicant, Applicant::Elsewhere { .. }));
-        self.by_ticket.retain(|_, application| !matches!(application.applicant, Applicant::Elsewhere { .. }));
+    /// All that stay in another process leave.
+    fn drop_of(&mut self, process: ProcessId) {
+        self.tickets.retain(|applicant, _| !applicant.stays_in(process));
+        self.by_ticket.retain(|_, application| !application.applicant.stays_in(process));
     }
 }
 
@@ -120,8 +120,8 @@ impl Logins {
     }
 }
 
-/// What a worker has requested of a limit and not got.
-pub(crate) type Pending = (Limit, WorkerId, u32);
+/// What a holder has requested of a limit and not got.
+pub(crate) type Pending = (Limit, Holder, u32);
 
 impl Limits {
     pub(crate) fn new(settings: &Settings, workers: u16) -> Limits {
@@ -166,8 +166,10 @@ impl Limits {
             for kind in [LimitKind::Transactions, LimitKind::Queries] {
                 let limit = Limit::Class(Arc::clone(&class.name), kind);
                 let Some(rate) = rate_of(class, &limit) else { continue };
-                let rate_source =
-                    self.rate_sources.entry(limit).or_insert_with(|| RateSource::new(rate, over, self.workers, now));
+                let rate_source = self
+                    .rate_sources
+                    .entry(limit)
+                    .or_insert_with(|| RateSource::new(rate, over, self.workers + 1, now));
                 rate_source.configure(rate, over, now);
             }
             if let Some(rate) = class.limits.logins {
@@ -188,9 +190,7 @@ impl Limits {
         }
         for class in classes.iter().filter(|class| class.limits.active.is_some()) {
             let limit = Limit::Class(Arc::clone(&class.name), LimitKind::Active);
-            self.permits
-                .entry(limit)
-                .or_insert_with(|| PermitSource::new(u32::MAX, Over::Delay, self.workers).with_others(1));
+            self.permits.entry(limit).or_insert_with(|| PermitSource::new(u32::MAX, Over::Delay, self.workers));
         }
         for (limit, permits) in &mut self.permits {
             let changes = match active_of(settings, limit) {
@@ -210,11 +210,11 @@ impl Limits {
         let out = out.collect();
         let mut pending = Vec::new();
         for (limit, permits) in &mut self.permits {
-            pending.extend(permits.take_requests().map(|(worker, count)| (limit.clone(), worker, count)));
+            pending.extend(permits.take_requests().map(|(holder, count)| (limit.clone(), holder, count)));
         }
         for (limit, rate_source) in &mut self.rate_sources {
             let requests = rate_source.take_requests();
-            pending.extend(requests.map(|(worker, count)| (limit.clone(), worker, count)));
+            pending.extend(requests.map(|(holder, count)| (limit.clone(), holder, count)));
         }
         (out, pending)
     }
@@ -249,53 +249,47 @@ impl Limits {
         let counts = matches!(limit, Limit::Class(_, LimitKind::Active) | Limit::Statement(_));
         if counts && !self.permits.contains_key(limit) {
             let (active, over) = active_of(settings, limit).unwrap_or((u32::MAX, Over::Delay));
-            self.permits.insert(limit.clone(), PermitSource::new(active, over, self.workers).with_others(1));
+            self.permits.insert(limit.clone(), PermitSource::new(active, over, self.workers));
         }
         self.permits.get_mut(limit)
     }
 
-    /// A worker requests so many more.
+    /// A holder requests `count` more.
     pub(crate) fn requested(
         &mut self,
         now: Time,
         settings: &Settings,
         limit: &Limit,
-        (worker, count): (WorkerId, u32),
+        (holder, count): (Holder, u32),
         actions: &mut Actions,
     ) {
         if let Some(rate_source) = self.rate_sources.get_mut(limit) {
-            let answers = rate_source.request(now, worker, count);
+            let answers = rate_source.request(now, holder, count);
             return post_allowances(limit, answers, actions);
         }
         if let Some(permits) = self.permits_of(limit, settings) {
-            let changes = permits.request(worker, count);
+            let changes = permits.request(holder, count);
             return post_changes(limit, changes, actions);
         }
-        let free = Allowance { worker, granted: count, answered: count, remaining: u32::MAX, next_at: None };
+        let free = Allowance { holder, granted: count, answered: count, remaining: u32::MAX, next_at: None };
         post_allowances(limit, vec![free], actions);
     }
 
-    /// A worker has got so many that were not requested here: another process has granted them.
-    pub(crate) fn note_given(
-        &mut self,
-        now: Time,
-        settings: &Settings,
-        limit: &Limit,
-        (worker, count): (WorkerId, u32),
-    ) {
+    /// A holder has got `count` that were not requested here: another process has granted them.
+    pub(crate) fn note_given(&mut self, now: Time, settings: &Settings, limit: &Limit, (holder, count): (Holder, u32)) {
         if let Some(rate_source) = self.rate_sources.get_mut(limit) {
             rate_source.note_given(now, count);
         } else if let Some(permits) = self.permits_of(limit, settings).filter(|_| count > 0) {
-            permits.note_given(worker, count);
+            permits.note_given(holder, count);
         }
     }
 
-    /// A worker gives some back; of those it was called for, so many it has no more.
+    /// A holder gives some back; of those it was called for, `missing` it has no more.
     pub(crate) fn unspent(
         &mut self,
         now: Time,
         limit: &Limit,
-        worker: WorkerId,
+        holder: Holder,
         (count, missing): (u32, u32),
         actions: &mut Actions,
     ) {
@@ -305,7 +299,7 @@ impl Limits {
         }
         // Of a limit that a reload has taken away meanwhile nothing is counted.
         let Some(permits) = self.permits.get_mut(limit) else { return };
-        let changes = permits.returned(worker, count, missing);
+        let changes = permits.returned(holder, count, missing);
         if permits.is_unused() && (permits.is_lifted() || matches!(limit, Limit::Statement(_))) {
             self.permits.remove(limit);
         }
@@ -345,11 +339,11 @@ impl Limits {
         all.filter(|(_, count)| *count > 0).collect()
     }
 
-    /// A worker has panicked: the permits that it had are free, and it requests nothing. Tokens of a rate that it had are spent.
-    pub(crate) fn worker_lost(&mut self, worker: WorkerId, actions: &mut Actions) {
-        self.rate_sources.values_mut().for_each(|rate_source| rate_source.worker_lost(worker));
+    /// A holder is gone: the permits that it had are free, and it requests nothing. Tokens of a rate that it had are spent.
+    pub(crate) fn holder_lost(&mut self, holder: Holder, actions: &mut Actions) {
+        self.rate_sources.values_mut().for_each(|rate_source| rate_source.holder_lost(holder));
         for (limit, permits) in &mut self.permits {
-            post_changes(limit, permits.worker_lost(worker), actions);
+            post_changes(limit, permits.holder_lost(holder), actions);
         }
         self.permits.retain(|limit, permits| {
             !(permits.is_unused() && (permits.is_lifted() || matches!(limit, Limit::Statement(_))))
@@ -363,9 +357,9 @@ impl Limits {
         }
     }
 
-    /// The process whose place we take is gone, and with it all who log in there.
-    pub(crate) fn drop_applications_elsewhere(&mut self) {
-        self.logins.values_mut().for_each(|logins| logins.waiting.drop_elsewhere());
+    /// Another process is gone, and with it all who log in there.
+    pub(crate) fn drop_applications_of(&mut self, process: ProcessId) {
+        self.logins.values_mut().for_each(|logins| logins.waiting.drop_of(process));
         if !self.logins.is_empty() {
             self.report_at.get_or_insert(self.reported_at + TELL);
         }
@@ -430,12 +424,6 @@ fn rate_of(class: &Class, limit: &Limit) -> Option<Rate> {
         Limit::Class(name, LimitKind::Transactions) if *name == class.name => class.limits.transactions,
         Limit::Class(name, LimitKind::Queries) if *name == class.name => class.limits.queries,
         _ => None,
-    }
-}
-
-fn post_allowances(limit: &Limit, allowances: Vec<Allowance>, actions: &mut Actions) {
-    for allowance in allowances {
-        actions.post_to_worker(allowance.worker, ToWorker::Allow(Box::new((limit.clone(), allowance))));
     }
 }
 

@@ -3,8 +3,7 @@
 use machine::action::Actions;
 use machine::mail::ToWorker;
 use machine::upgrade::{ToOther, ToSuccessor};
-use queueing::classes::ClassSet;
-use units::{Life, PoolId, Time, WorkerId};
+use units::{Holder, Life, PoolId, Time, WorkerId};
 
 use crate::renewals::Lender;
 use crate::{Coordinator, entry};
@@ -16,15 +15,16 @@ impl Coordinator {
         actions.post_to_worker(worker, ToWorker::RenewalNoted { life });
         self.hand_over_again(worker, actions);
         self.renewals.begin(worker, life);
-        self.requests.drop_of_worker(worker);
-        self.tokens.forget_logins(worker);
-        self.limits.worker_lost(worker, actions);
+        let holder = Holder::Worker(worker);
+        self.requests.drop_of_holder(holder);
+        self.tokens.forget_logins(holder);
+        self.limits.holder_lost(holder, actions);
         for pool in self.pools.ids() {
-            for user in self.pools[pool].users_of(worker) {
-                self.departed(pool, worker, &user);
+            for user in self.pools[pool].users_of(holder) {
+                self.departed(pool, holder, &user);
             }
             let entry = &mut self.pools[pool];
-            entry.at_work[usize::from(worker.0)] = ClassSet::default();
+            entry.at_work.take(worker);
             entry.held.lapse(worker, life);
             if let Some(auto) = &mut entry.auto {
                 auto.worker_lost(worker);

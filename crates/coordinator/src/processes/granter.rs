@@ -6,9 +6,10 @@ use machine::action::{Actions, Placed};
 use machine::mail::{ToCoordinator, ToDoor, ToWorker};
 use machine::upgrade::{DoorTurn, Inventory, PoolUse, ToOther, ToPlace, ToPredecessor, ToSuccessor};
 use queueing::limiting::{Allowance, Limit};
-use units::{DoorId, Life, PoolId, PoolKey, Time, WorkerId};
+use units::{DoorId, Holder, Life, PoolId, PoolKey, Time, WorkerId};
 
 use crate::applicants::refuse;
+use crate::holders;
 use crate::server_requests::ServerRequest;
 use crate::{CONSOLE, Coordinator};
 
@@ -30,10 +31,10 @@ impl Coordinator {
         actions.tell_other(ToOther::Successor(ToSuccessor::Begun(inventory)));
         self.upgrade.leaving = Some(Box::default());
         for request in self.requests.take() {
-            self.request_elsewhere(request.pool, request.worker, request.reserve(), actions);
+            self.request_elsewhere(request.pool, request.holder, request.reserve(), actions);
         }
-        for (limit, worker, count) in pending {
-            self.upgrade.request_allowance(limit, worker, count, actions);
+        for (limit, holder, count) in pending {
+            self.upgrade.request_allowance(limit, holder, count, actions);
         }
         for application in self.limits.take_applications() {
             self.upgrade.apply(application, &self.settings, actions);
@@ -59,7 +60,7 @@ impl Coordinator {
             actions.post_to_worker(worker, ToWorker::EndWhatStays);
         }
         for (_, entry) in self.pools.live() {
-            for user in entry.users_of(worker) {
+            for user in entry.users_of(worker.into()) {
                 let key = entry.key.clone();
                 actions.tell_other(ToOther::Successor(ToSuccessor::Departed { key, user }));
             }
@@ -73,21 +74,21 @@ impl Coordinator {
     pub(super) fn go_on(&mut self, now: Time, actions: &mut Actions) {
         let Some(leaving) = self.upgrade.leaving.take() else { return };
         (0..self.homes.workers()).for_each(|worker| actions.post_to_worker(WorkerId(worker), ToWorker::GoOn));
-        for (pool, workers) in leaving.servers {
-            workers.into_iter().for_each(|worker| self.requests.push(ServerRequest::new(pool, worker, false, now)));
+        for (pool, holders) in leaving.servers {
+            holders.into_iter().for_each(|holder| self.requests.push(ServerRequest::new(pool, holder, false, now)));
         }
         for (limit, asked) in leaving.allowances {
-            for (worker, count) in asked {
-                self.limits.requested(now, &self.settings, &limit, (worker, count), actions);
+            for (holder, count) in asked {
+                self.limits.requested(now, &self.settings, &limit, (holder, count), actions);
             }
         }
         leaving.applications.into_values().for_each(|application| self.place(application, actions));
         self.grant_requests(now, actions);
     }
 
-    pub(super) fn request_elsewhere(&mut self, pool: PoolId, worker: WorkerId, reserve: bool, actions: &mut Actions) {
+    pub(super) fn request_elsewhere(&mut self, pool: PoolId, holder: Holder, reserve: bool, actions: &mut Actions) {
         let Some(leaving) = &mut self.upgrade.leaving else { return };
-        leaving.servers.entry(pool).or_default().push_back(worker);
+        leaving.servers.entry(pool).or_default().push_back(holder);
         let key = self.pools[pool].key.clone();
         actions.tell_other(ToOther::Successor(ToSuccessor::RequestServer { key, reserve }));
     }
@@ -97,21 +98,21 @@ impl Coordinator {
     /// | mail | goes to the other process | counts here |
     /// |---|---|---|
     /// | asks for something, or takes that back: the other process decides | yes | no: here it would be granted once more |
-    /// | says what a worker has or has no more | yes | yes: if the other process dies, we go on with these counts |
+    /// | says what a holder has or has no more | yes | yes: if the other process dies, we go on with these counts |
     /// | is about this process alone | no | yes |
     pub(crate) fn pass_on(&mut self, mail: ToCoordinator, actions: &mut Actions) -> Option<ToCoordinator> {
         match mail {
             ToCoordinator::Apply(application) => self.upgrade.apply(*application, &self.settings, actions),
             ToCoordinator::Withdrawn { applicant } => self.upgrade.withdraw(applicant, actions),
-            ToCoordinator::RequestServer { pool, worker, reserve, classes: _ } => {
-                self.request_elsewhere(pool, worker, reserve, actions);
+            ToCoordinator::RequestServer { pool, holder, reserve, classes: _ } => {
+                self.request_elsewhere(pool, holder, reserve, actions);
             }
-            ToCoordinator::StillNeeded { pool, worker: _, count, classes: _ } => {
+            ToCoordinator::StillNeeded { pool, holder: _, count, classes: _ } => {
                 let key = self.pools[pool].key.clone();
                 actions.tell_other(ToOther::Successor(ToSuccessor::StillNeeded { key, count }));
             }
-            ToCoordinator::RequestAllowance { limit, worker, count } => {
-                self.upgrade.request_allowance(limit, worker, count, actions);
+            ToCoordinator::RequestAllowance { limit, holder, count } => {
+                self.upgrade.request_allowance(limit, holder, count, actions);
             }
             ToCoordinator::NothingIdle { .. }
             | ToCoordinator::Opened { .. }
@@ -151,7 +152,7 @@ impl Coordinator {
                 ToSuccessor::Unspent { limit: limit.clone(), count, missing }
             }
             // Others have departed with their worker.
-            ToCoordinator::Departed { pool, worker, life, ref user } if self.renewals.life(worker) == life => {
+            ToCoordinator::Departed { pool, holder, life, ref user } if self.renewals.life(holder) == life => {
                 ToSuccessor::Departed { key: key(pool), user: Arc::clone(user) }
             }
             _ => return None,
@@ -171,9 +172,9 @@ impl Coordinator {
             }
             ToPredecessor::Granted { key } => self.granted_elsewhere(now, &key, actions),
             ToPredecessor::Dropped { key, count, reserve } => {
-                for worker in self.dropped_elsewhere(&key, count) {
+                for holder in self.dropped_elsewhere(&key, count) {
                     let pool = self.pools.id_of(&key).expect("its requests were dropped");
-                    actions.post_to_worker(worker, ToWorker::Dropped { pool, count: 1, reserve });
+                    holders::post(holder, &key, ToWorker::Dropped { pool, count: 1, reserve }, actions);
                 }
             }
             ToPredecessor::Inquire { key } => {
@@ -188,13 +189,12 @@ impl Coordinator {
                 let Some(pool) = self.pools.id_of(&key) else { return };
                 let entry = &mut self.pools[pool];
                 let most = entry.held.total().saturating_sub(count);
-                for (worker, count) in entry.held.shrink(most).filter(|(_, count)| *count > 0) {
-                    actions.post_to_worker(worker, ToWorker::Shrink { pool, count });
+                for (holder, count) in entry.held.shrink(most).filter(|(_, count)| *count > 0) {
+                    holders::post(holder, &key, ToWorker::Shrink { pool, count }, actions);
                 }
             }
             ToPredecessor::Allow { limit, granted, answered, remaining, next_at } => {
-                let answer = Allowance { worker: WorkerId(0), granted, answered, remaining, next_at };
-                self.allowed_elsewhere(now, &limit, answer, actions);
+                self.allowed_elsewhere(now, &limit, (granted, answered), (remaining, next_at), actions);
             }
             ToPredecessor::Cancel { pid, secret, door, number } => {
                 // There is one.
@@ -220,7 +220,7 @@ impl Coordinator {
     pub(super) fn granted_elsewhere(&mut self, now: Time, key: &PoolKey, actions: &mut Actions) {
         let asker = self.dropped_elsewhere(key, 1).pop();
         match self.pools.id_of(key).zip(asker) {
-            Some((pool, worker)) => self.grant(now, pool, worker, false, actions),
+            Some((pool, holder)) => self.grant(now, pool, holder, false, actions),
             // Nobody waits for it any more.
             None => {
                 actions.tell_other(ToOther::Successor(ToSuccessor::Freed { key: key.clone(), fresh: true }));
@@ -229,7 +229,7 @@ impl Coordinator {
     }
 
     /// The oldest requests of a pool are answered: whose they were.
-    pub(super) fn dropped_elsewhere(&mut self, key: &PoolKey, count: u32) -> Vec<WorkerId> {
+    pub(super) fn dropped_elsewhere(&mut self, key: &PoolKey, count: u32) -> Vec<Holder> {
         let pool = self.pools.id_of(key);
         let Some((leaving, pool)) = self.upgrade.leaving.as_mut().zip(pool) else { return Vec::new() };
         let asked = leaving.servers.entry(pool).or_default();
@@ -240,30 +240,36 @@ impl Coordinator {
     pub(super) fn recall(&mut self, now: Time, key: PoolKey, busy: bool, actions: &mut Actions) {
         let asked = self.pools.id_of(&key).and_then(|pool| Some((pool, self.pools[pool].held.yields_next(now)?)));
         match asked {
-            Some((pool, worker)) => actions.post_to_worker(worker, ToWorker::Recall { pool, busy }),
+            Some((pool, holder)) => holders::post(holder, &key, ToWorker::Recall { pool, busy }, actions),
             None => actions.tell_other(ToOther::Successor(ToSuccessor::NothingIdle { key, busy })),
         }
     }
 
     /// The oldest requests get what was granted.
-    pub(super) fn allowed_elsewhere(&mut self, now: Time, limit: &Limit, answer: Allowance, actions: &mut Actions) {
+    fn allowed_elsewhere(
+        &mut self,
+        now: Time,
+        limit: &Limit,
+        (mut granted, mut answered): (u32, u32),
+        (remaining, next_at): (u32, Option<Time>),
+        actions: &mut Actions,
+    ) {
         // It may have gone back to granting by itself meanwhile.
         let Some(asked) = self.upgrade.leaving.as_mut().and_then(|leaving| leaving.allowances.get_mut(limit)) else {
             return;
         };
-        let (mut granted, mut answered) = (answer.granted, answer.answered);
-        while let Some((worker, count)) = asked.pop_front() {
+        while let Some((holder, count)) = asked.pop_front() {
             let of_this = count.min(answered);
             let is_last = of_this < count || asked.is_empty();
             // What is granted beyond what was requested is given ahead: to the last one.
             let given = if is_last { granted } else { granted.min(of_this) };
             (granted, answered) = (granted - given, answered - of_this);
             // If the other process dies, we grant again, and have to know what is out.
-            self.limits.note_given(now, &self.settings, limit, (worker, given));
-            let share = Allowance { worker, granted: given, answered: of_this, ..answer.clone() };
-            actions.post_to_worker(worker, ToWorker::Allow(Box::new((limit.clone(), share))));
+            self.limits.note_given(now, &self.settings, limit, (holder, given));
+            let share = Allowance { holder, granted: given, answered: of_this, remaining, next_at };
+            holders::post_allowances(limit, vec![share], actions);
             if of_this < count {
-                asked.push_front((worker, count - of_this));
+                asked.push_front((holder, count - of_this));
             }
             if is_last {
                 return;
@@ -279,10 +285,10 @@ impl Coordinator {
         server: bool,
     ) {
         if let Some(user) = session.filter(|_| self.renewals.life(worker) == life) {
-            self.departed(pool, worker, user);
+            self.departed(pool, worker.into(), user);
         }
         if server {
-            self.freed(pool, worker);
+            self.freed(pool, worker.into());
         }
         self.note_use(now, pool);
     }

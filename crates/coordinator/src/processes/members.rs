@@ -1,18 +1,18 @@
-//! The process that takes another one's place: to it that one is one more worker, whose clients apply here.
+//! The process that takes another one's place: to it that one is one more holder, whose clients apply here.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use machine::Proved;
-use machine::action::{Action, Actions, Placed};
-use machine::mail::{Applicant, Application, Mail, ToCoordinator, ToDoor, ToWorker};
+use machine::action::{Actions, Placed};
+use machine::mail::{Applicant, Application, ToCoordinator, ToDoor, ToWorker};
 use machine::upgrade::{DoorTurn, Inventory, PoolUse, ToOther, ToPlace, ToPredecessor, ToSuccessor};
 use queueing::classes::{ClassId, DEFAULT};
-use queueing::limiting::Allowance;
-use units::{DoorId, Life, PoolId, PoolKey, Time};
+use units::{DoorId, Life, PoolId, ProcessId, Time};
 
+use super::PREDECESSOR;
 use crate::server_requests::CapacityView;
-use crate::{CONSOLE, Coordinator, sizes};
+use crate::{CONSOLE, Coordinator, holders, sizes};
 
 /// So many numbers are left to what the process that leaves still opens.
 const SERIALS_LEFT: i32 = 1 << 16;
@@ -20,7 +20,7 @@ const SERIALS_LEFT: i32 = 1 << 16;
 impl Coordinator {
     /// What the process whose place we take says, as one of our workers would.
     pub(super) fn hear_predecessor(&mut self, now: Time, told: ToSuccessor, actions: &mut Actions) {
-        let worker = self.elsewhere();
+        let holder = PREDECESSOR;
         let mail = match told {
             ToSuccessor::Begun(inventory) => return self.take_inventory(now, inventory, actions),
             ToSuccessor::Apply { ticket, key, user, console, exempt, class, peer } => {
@@ -29,7 +29,7 @@ impl Coordinator {
                 let class = class.map_or(DEFAULT, |index| ClassId(index as u8));
                 let proved = Arc::new(Proved::default());
                 ToCoordinator::Apply(Box::new(Application {
-                    applicant: Applicant::Elsewhere { ticket },
+                    applicant: Applicant::Process { process: ProcessId::Predecessor, ticket },
                     key,
                     user,
                     console,
@@ -43,18 +43,18 @@ impl Coordinator {
                 return actions.post_to_door(DoorId(door), ToDoor::Upgrade(DoorTurn::CancelOver { number }));
             }
             ToSuccessor::Withdrawn { ticket } => {
-                ToCoordinator::Withdrawn { applicant: Applicant::Elsewhere { ticket } }
+                ToCoordinator::Withdrawn { applicant: Applicant::Process { process: ProcessId::Predecessor, ticket } }
             }
             // There was no room for its pool when it was counted.
             ToSuccessor::Departed { key, user } => match self.pools.id_of(&key) {
-                Some(pool) if !self.pools[pool].has_session(worker, &user) => return,
-                Some(pool) => ToCoordinator::Departed { pool, worker, life: Life::default(), user },
+                Some(pool) if !self.pools[pool].has_session(holder, &user) => return,
+                Some(pool) => ToCoordinator::Departed { pool, holder, life: Life::default(), user },
                 None => return,
             },
-            ToSuccessor::RequestAllowance { limit, count } => ToCoordinator::RequestAllowance { limit, worker, count },
-            ToSuccessor::Unspent { limit, count, missing } => ToCoordinator::Unspent { limit, worker, count, missing },
+            ToSuccessor::RequestAllowance { limit, count } => ToCoordinator::RequestAllowance { limit, holder, count },
+            ToSuccessor::Unspent { limit, count, missing } => ToCoordinator::Unspent { limit, holder, count, missing },
             ToSuccessor::RequestServer { key, reserve } => match self.pool_of(&key) {
-                Some(pool) => ToCoordinator::RequestServer { pool, worker, reserve, classes: Default::default() },
+                Some(pool) => ToCoordinator::RequestServer { pool, holder, reserve, classes: Default::default() },
                 None => return,
             },
             ToSuccessor::StillNeeded { ref key, .. }
@@ -63,18 +63,18 @@ impl Coordinator {
             | ToSuccessor::Freed { ref key, .. } => {
                 let Some(pool) = self.pools.id_of(key) else { return };
                 // There was no room for its pool when it was counted.
-                if matches!(told, ToSuccessor::Freed { .. }) && self.pools[pool].held.of(worker) == 0 {
+                if matches!(told, ToSuccessor::Freed { .. }) && self.pools[pool].held.of(holder) == 0 {
                     return;
                 }
                 match told {
                     ToSuccessor::StillNeeded { count, .. } => {
-                        ToCoordinator::StillNeeded { pool, worker, count, classes: Default::default() }
+                        ToCoordinator::StillNeeded { pool, holder, count, classes: Default::default() }
                     }
-                    ToSuccessor::NothingIdle { busy, .. } => ToCoordinator::NothingIdle { pool, worker, busy },
-                    ToSuccessor::Opened { .. } => ToCoordinator::Opened { pool, worker },
+                    ToSuccessor::NothingIdle { busy, .. } => ToCoordinator::NothingIdle { pool, holder, busy },
+                    ToSuccessor::Opened { .. } => ToCoordinator::Opened { pool, holder },
                     _ => ToCoordinator::Freed {
                         pool,
-                        worker,
+                        holder,
                         fresh: matches!(told, ToSuccessor::Freed { fresh: true, .. }),
                     },
                 }
@@ -86,7 +86,6 @@ impl Coordinator {
     /// All that the other process has counts as that of a worker of ours.
     pub(super) fn take_inventory(&mut self, now: Time, inventory: Inventory, actions: &mut Actions) {
         self.upgrade.succeeds = true;
-        let worker = self.elsewhere();
         let serial = inventory.serial.0.checked_add(SERIALS_LEFT).unwrap_or(SERIALS_LEFT);
         self.serial.0 = self.serial.0.max(serial);
         for PoolUse { key, sessions, tokens, size } in inventory.pools {
@@ -105,29 +104,27 @@ impl Coordinator {
         }
         for (limit, count) in inventory.permits {
             // Not as a request: the answer would be taken for that to one that the other process makes.
-            self.limits.note_given(now, &self.settings, &limit, (worker, count));
+            self.limits.note_given(now, &self.settings, &limit, (PREDECESSOR, count));
         }
     }
 
     /// The other process has one server more.
     fn hold_elsewhere(&mut self, now: Time, pool: PoolId) {
-        let worker = self.elsewhere();
         let entry = &mut self.pools[pool];
-        entry.held.granted(now, worker);
+        entry.held.granted(now, PREDECESSOR);
         self.tokens.held_elsewhere(pool, &entry.key);
     }
 
     pub(super) fn came_elsewhere(&mut self, pool: PoolId, user: &Arc<str>) {
-        let worker = self.elsewhere();
         let entry = &mut self.pools[pool];
-        entry.session_came(worker, user);
+        entry.session_came(PREDECESSOR, user);
         self.unused.comes_into_use(pool, entry);
         self.clients.came(&entry.key.database, user);
     }
 
     /// A home for what comes from the other process, whose it is no more.
     pub(super) fn place_moved(&mut self, now: Time, moved: &ToPlace) -> Option<Placed> {
-        let from = self.elsewhere();
+        let from = PREDECESSOR;
         let pool = if moved.console { CONSOLE } else { self.pool_of(&moved.key)? };
         // There was no room for its pool when it was counted.
         if let Some(user) = moved.session.as_ref().filter(|user| !self.pools[pool].has_session(from, user)) {
@@ -141,7 +138,7 @@ impl Coordinator {
             Some(user) => {
                 let worker = entry.home_for_session();
                 entry.session_left(from, user);
-                entry.session_came(worker, user);
+                entry.session_came(worker.into(), user);
                 self.homes.session_came(worker);
                 worker
             }
@@ -156,52 +153,41 @@ impl Coordinator {
 
     /// The other process is gone with all that it had.
     pub(super) fn predecessor_gone(&mut self, now: Time, actions: &mut Actions) {
-        let worker = self.elsewhere();
+        let holder = PREDECESSOR;
         // There is one.
         actions.post_to_door(DoorId(0), ToDoor::Upgrade(DoorTurn::PredecessorGone));
-        self.requests.drop_of_worker(worker);
-        self.tokens.forget_logins(worker);
-        self.limits.worker_lost(worker, actions);
-        self.limits.drop_applications_elsewhere();
+        self.requests.drop_of_holder(holder);
+        self.tokens.forget_logins(holder);
+        self.limits.holder_lost(holder, actions);
+        self.limits.drop_applications_of(ProcessId::Predecessor);
         if let Some(leaving) = &mut self.upgrade.leaving {
             // Whoever is let in nevertheless is said to have departed.
-            let is_there = |application: &Application| matches!(application.applicant, Applicant::Elsewhere { .. });
-            leaving.applications.retain(|_, application| !is_there(application));
+            leaving.applications.retain(|_, application| !application.applicant.stays_in(ProcessId::Predecessor));
         }
         for pool in self.pools.ids() {
-            for user in self.pools[pool].users_of(worker) {
-                self.departed(pool, worker, &user);
+            for user in self.pools[pool].users_of(holder) {
+                self.departed(pool, holder, &user);
             }
-            while self.pools[pool].held.of(worker) > 0 {
-                self.freed(pool, worker);
+            while self.pools[pool].held.of(holder) > 0 {
+                self.freed(pool, holder);
             }
             if self.pools[pool].is_live() {
                 self.note_use(now, pool);
             }
         }
         self.grant_requests(now, actions);
-        self.redirect(actions);
         self.upgrade.succeeds = false;
     }
 
-    /// Mail for the worker that stands for the other process goes to that.
-    pub(crate) fn redirect(&self, actions: &mut Actions) {
-        if !self.upgrade.succeeds {
-            return;
-        }
-        let elsewhere = self.elsewhere();
-        let keys = |pool: PoolId| self.pools.get(pool).map(|entry| entry.key.clone());
-        actions.replace_each(|action| match action {
-            Action::Post { mail: Mail::ToWorker(worker, mail), .. } if worker == elsewhere => {
-                let told = to_predecessor(mail, keys)?;
-                Some(Action::TellOther(Box::new(ToOther::Predecessor(told))))
-            }
-            other => Some(other),
-        });
-    }
-
     /// A client of the other process may stay there.
-    pub(crate) fn admit_elsewhere(&mut self, ticket: u64, pool: PoolId, user: Arc<str>, actions: &mut Actions) {
+    pub(crate) fn admit_elsewhere(
+        &mut self,
+        process: ProcessId,
+        ticket: u64,
+        (pool, user): (PoolId, Arc<str>),
+        actions: &mut Actions,
+    ) {
+        debug_assert_eq!(process, ProcessId::Predecessor, "the successor admits its clients itself");
         self.came_elsewhere(pool, &user);
         let key = self.pools[pool].key.clone();
         actions.tell_other(ToOther::Predecessor(ToPredecessor::Admitted { ticket, key, user }));
@@ -214,7 +200,7 @@ impl Coordinator {
         if !self.upgrade.succeeds {
             return;
         }
-        let there = self.elsewhere();
+        let there = ProcessId::Predecessor;
         let view = CapacityView { settings: &self.settings, pools: &self.pools, tokens: &self.tokens };
         let blocked: BTreeSet<PoolId> = self.requests.at_their_size(&view).into_iter().collect();
         if !blocked.is_empty() {
@@ -225,8 +211,8 @@ impl Coordinator {
             let entry = &mut self.pools[pool];
             let held_there = entry.held.of(there);
             let held_here = entry.held.total() - held_there;
-            let sessions: u32 = entry.sessions.iter().sum();
-            let of_there = entry.sessions[usize::from(there.0)];
+            let sessions: u32 = entry.sessions.values().sum();
+            let of_there = entry.sessions.of(there);
             let share = (entry.size * of_there).div_ceil(sessions.max(1)).max(u32::from(of_there > 0));
             let is_asked_there = wanted_here && held_there > 0 && (held_there > share || held_here == 0);
             let is_asked_here =
@@ -234,8 +220,8 @@ impl Coordinator {
             if !is_asked_there && !is_asked_here || entry.held.yielding(now).0 > 0 {
                 continue;
             }
-            if let Some(worker) = entry.held.yields_of(now, there, is_asked_there) {
-                actions.post_to_worker(worker, ToWorker::Recall { pool, busy: true });
+            if let Some(holder) = entry.held.yields_of(now, there, is_asked_there) {
+                holders::post(holder, &entry.key, ToWorker::Recall { pool, busy: true }, actions);
             }
         }
     }
@@ -245,19 +231,4 @@ impl Coordinator {
             self.balance(now, actions);
         }
     }
-}
-
-fn to_predecessor(mail: ToWorker, keys: impl Fn(PoolId) -> Option<PoolKey>) -> Option<ToPredecessor> {
-    Some(match mail {
-        ToWorker::Granted(grant) => ToPredecessor::Granted { key: grant.key },
-        ToWorker::Dropped { pool, count, reserve } => ToPredecessor::Dropped { key: keys(pool)?, count, reserve },
-        ToWorker::Inquire { pool } => ToPredecessor::Inquire { key: keys(pool)? },
-        ToWorker::Recall { pool, busy } => ToPredecessor::Recall { key: keys(pool)?, busy },
-        ToWorker::Shrink { pool, count } if count > 0 => ToPredecessor::Shrink { key: keys(pool)?, count },
-        ToWorker::Allow(allowed) => {
-            let (limit, Allowance { worker: _, granted, answered, remaining, next_at }) = *allowed;
-            ToPredecessor::Allow { limit, granted, answered, remaining, next_at }
-        }
-        _ => return None,
-    })
 }

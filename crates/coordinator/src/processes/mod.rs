@@ -1,6 +1,6 @@
 //! An online upgrade: two processes with one set of tokens.
 //!
-//! The new process has all tokens. The one that leaves is to it one more worker ([`Coordinator::elsewhere`]), whose clients apply here
+//! The new process has all tokens. The one that leaves is to it one more holder ([`PREDECESSOR`]), whose clients apply here
 //! and whose mail travels between the processes; this file translates, since ids of pools are each process's own. The
 //! coordinator of the process that leaves grants nothing by itself any more: it passes requests on, and hands out what it is granted.
 //!
@@ -15,18 +15,16 @@ mod tests;
 
 use machine::action::{Action, Actions};
 use machine::upgrade::Turn;
-use units::{Time, WorkerId};
+use units::{Holder, ProcessId, Time};
 
 use crate::Coordinator;
 
 pub(crate) use state::Upgrade;
 
-impl Coordinator {
-    /// The worker that stands for the process whose place we take.
-    pub(crate) fn elsewhere(&self) -> WorkerId {
-        WorkerId(self.homes.workers())
-    }
+/// The process whose place we take, as a holder.
+const PREDECESSOR: Holder = Holder::Process(ProcessId::Predecessor);
 
+impl Coordinator {
     /// Mail of an online upgrade.
     pub(crate) fn turn(&mut self, now: Time, turn: Turn, actions: &mut Actions) {
         match turn {

@@ -9,7 +9,7 @@ use machine::action::Actions;
 use machine::mail::{Applicant, Application};
 use machine::upgrade::{ToOther, ToSuccessor};
 use queueing::limiting::Limit;
-use units::{PoolId, Time, WorkerId};
+use units::{Holder, PoolId, Time};
 
 /// How often it is looked whether one of the two processes has more of a pool than its part while the other one waits.
 const BALANCE: Duration = Duration::from_millis(50);
@@ -56,10 +56,10 @@ impl Upgrade {
         self.leaving.as_mut()?.applications.remove(&ticket)
     }
 
-    /// A worker requests permits of a limit while we leave.
-    pub(super) fn request_allowance(&mut self, limit: Limit, worker: WorkerId, count: u32, actions: &mut Actions) {
+    /// A holder requests permits of a limit while we leave.
+    pub(super) fn request_allowance(&mut self, limit: Limit, holder: Holder, count: u32, actions: &mut Actions) {
         let Some(leaving) = &mut self.leaving else { return };
-        leaving.allowances.entry(limit.clone()).or_default().push_back((worker, count));
+        leaving.allowances.entry(limit.clone()).or_default().push_back((holder, count));
         actions.tell_other(ToOther::Successor(ToSuccessor::RequestAllowance { limit, count }));
     }
 
@@ -79,8 +79,8 @@ impl Upgrade {
 /// What a process that leaves has asked the other one for.
 #[derive(Debug, Default)]
 pub(crate) struct Leaving {
-    pub(super) servers: BTreeMap<PoolId, VecDeque<WorkerId>>,
-    pub(super) allowances: BTreeMap<Limit, VecDeque<(WorkerId, u32)>>,
+    pub(super) servers: BTreeMap<PoolId, VecDeque<Holder>>,
+    pub(super) allowances: BTreeMap<Limit, VecDeque<(Holder, u32)>>,
     pub(super) applications: BTreeMap<u64, Application>,
     pub(super) last_ticket: u64,
     /// `upgrade_timeout` is over.

@@ -137,11 +137,11 @@ impl Pair {
     }
 
     fn request(&mut self, limit: &Limit, count: u32) {
-        self.tell(Old, ToCoordinator::RequestAllowance { limit: limit.clone(), worker: WORKER, count });
+        self.tell(Old, ToCoordinator::RequestAllowance { limit: limit.clone(), holder: WORKER.into(), count });
     }
 
     fn give_back(&mut self, limit: &Limit, count: u32) {
-        self.tell(Old, ToCoordinator::Unspent { limit: limit.clone(), worker: WORKER, count, missing: 0 });
+        self.tell(Old, ToCoordinator::Unspent { limit: limit.clone(), holder: WORKER.into(), count, missing: 0 });
     }
 }
 
@@ -232,7 +232,7 @@ fn a_worker_of_the_new_process_gets_a_permit_when_the_old_one_is_done_with_it() 
         pair.request(&active, 3);
         pair.turn(Old, Turn::HandOver);
         assert_eq!(pair.allowed(), 3);
-        pair.tell(New, ToCoordinator::RequestAllowance { limit: active.clone(), worker: WORKER, count: 1 });
+        pair.tell(New, ToCoordinator::RequestAllowance { limit: active.clone(), holder: WORKER.into(), count: 1 });
         assert_eq!(pair.allowed(), 0, "{over:?}");
         pair.give_back(&active, 1);
         assert_eq!(pair.allowed(), u32::from(waits), "{over:?}");
@@ -297,7 +297,10 @@ fn a_worker_that_was_renewed_hands_over_too_and_what_it_had_counts_nowhere() {
     pair.applies(Old, 0);
     pair.request(&active, 2);
     let pool = PoolId(1);
-    pair.tell(Old, ToCoordinator::RequestServer { pool, worker: WORKER, reserve: false, classes: Default::default() });
+    pair.tell(
+        Old,
+        ToCoordinator::RequestServer { pool, holder: WORKER.into(), reserve: false, classes: Default::default() },
+    );
     pair.turn(Old, Turn::HandOver);
     pair.turn(Old, Turn::EndWhatStays);
     assert_eq!((pair.new.clients(), pair.new.held(pool), pair.new.remaining(&active)), (1, 1, Some(1)));
@@ -325,7 +328,8 @@ fn a_login_report_is_not_requested_for_a_worker_of_the_other_process() {
     pair.applies(Old, 0);
     let pool = PoolId(1);
     pair.turn(Old, Turn::HandOver);
-    let request = || ToCoordinator::RequestServer { pool, worker: WORKER, reserve: false, classes: Default::default() };
+    let request =
+        || ToCoordinator::RequestServer { pool, holder: WORKER.into(), reserve: false, classes: Default::default() };
     pair.tell(New, request());
     assert_eq!((pair.new.held(pool), pair.old.held(pool)), (1, 0));
     pair.posted.clear();
@@ -363,12 +367,15 @@ fn a_worker_that_had_nothing_to_give_back_owes_nothing_when_the_other_process_di
     let mut pair = Pair::new(with_slow_logins);
     pair.applies(Old, 0);
     let pool = PoolId(1);
-    pair.tell(Old, ToCoordinator::RequestServer { pool, worker: WORKER, reserve: false, classes: Default::default() });
+    pair.tell(
+        Old,
+        ToCoordinator::RequestServer { pool, holder: WORKER.into(), reserve: false, classes: Default::default() },
+    );
     pair.turn(Old, Turn::HandOver);
     let key = pair.old.pools[pool].key.clone();
     pair.turn(Old, Turn::FromSuccessor(ToPredecessor::Recall { key, busy: true }));
     assert_eq!(pair.old.pools[pool].held.yielding(pair.now), (1, 0));
-    pair.tell(Old, ToCoordinator::NothingIdle { pool, worker: WORKER, busy: true });
+    pair.tell(Old, ToCoordinator::NothingIdle { pool, holder: WORKER.into(), busy: true });
     pair.turn(Old, Turn::GoOn);
     assert_eq!(pair.old.pools[pool].held.yielding(pair.now), (0, 0));
 }
