@@ -4,7 +4,7 @@ use machine::Settings;
 use machine::action::Actions;
 use machine::mail::{Applicant, Refusal, ToDoor};
 use machine::observe::{About, Fact, Level, Peer, Topic};
-use machine::upgrade::{ToOther, ToPredecessor};
+use machine::processes::{ToMember, ToProcess};
 use units::names::shown;
 use units::{ConnId, PoolKey};
 
@@ -13,7 +13,7 @@ pub(crate) fn refuse(applicant: Applicant, why: Refusal, actions: &mut Actions) 
     match applicant {
         Applicant::Login { door, login } => actions.post_to_door(door, ToDoor::NotPlaced { login, why }),
         Applicant::Process { process: _, ticket } => {
-            actions.tell_other(ToOther::Predecessor(ToPredecessor::NotAdmitted { ticket, why }));
+            actions.tell_other(ToProcess::ToMember(ToMember::NotAdmitted { ticket, why }));
         }
     }
 }

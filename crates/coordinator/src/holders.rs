@@ -3,7 +3,7 @@
 
 use machine::action::Actions;
 use machine::mail::ToWorker;
-use machine::upgrade::{ToOther, ToPredecessor};
+use machine::processes::{ToMember, ToProcess};
 use queueing::limiting::{Allowance, Limit};
 use units::{Holder, PoolKey};
 
@@ -11,17 +11,17 @@ use units::{Holder, PoolKey};
 pub(crate) fn post(holder: Holder, key: &PoolKey, mail: ToWorker, actions: &mut Actions) {
     match holder {
         Holder::Worker(worker) => actions.post_to_worker(worker, mail),
-        Holder::Process(_) => actions.tell_other(ToOther::Predecessor(to_process(key.clone(), mail))),
+        Holder::Process(_) => actions.tell_other(ToProcess::ToMember(to_process(key.clone(), mail))),
     }
 }
 
-fn to_process(key: PoolKey, mail: ToWorker) -> ToPredecessor {
+fn to_process(key: PoolKey, mail: ToWorker) -> ToMember {
     match mail {
-        ToWorker::Granted(_) => ToPredecessor::Granted { key },
-        ToWorker::Dropped { count, reserve, .. } => ToPredecessor::Dropped { key, count, reserve },
-        ToWorker::Inquire { .. } => ToPredecessor::Inquire { key },
-        ToWorker::Recall { busy, .. } => ToPredecessor::Recall { key, busy },
-        ToWorker::Shrink { count, .. } => ToPredecessor::Shrink { key, count },
+        ToWorker::Granted(_) => ToMember::Granted { key },
+        ToWorker::Dropped { count, reserve, .. } => ToMember::Dropped { key, count, reserve },
+        ToWorker::Inquire { .. } => ToMember::Inquire { key },
+        ToWorker::Recall { busy, .. } => ToMember::Recall { key, busy },
+        ToWorker::Shrink { count, .. } => ToMember::Shrink { key, count },
         other => unreachable!("no other process is sent {other:?}"),
     }
 }
@@ -35,8 +35,8 @@ pub(crate) fn post_allowances(limit: &Limit, allowances: Vec<Allowance>, actions
             }
             Holder::Process(_) => {
                 let Allowance { holder: _, granted, answered, remaining, next_at } = allowance;
-                let allow = ToPredecessor::Allow { limit: limit.clone(), granted, answered, remaining, next_at };
-                actions.tell_other(ToOther::Predecessor(allow));
+                let allow = ToMember::Allow { limit: limit.clone(), granted, answered, remaining, next_at };
+                actions.tell_other(ToProcess::ToMember(allow));
             }
         }
     }

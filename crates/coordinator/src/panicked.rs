@@ -2,7 +2,7 @@
 
 use machine::action::Actions;
 use machine::mail::ToWorker;
-use machine::upgrade::{ToOther, ToSuccessor};
+use machine::processes::{ToGranter, ToProcess};
 use units::{Holder, Life, PoolId, Time, WorkerId};
 
 use crate::renewals::Lender;
@@ -50,7 +50,7 @@ impl Coordinator {
                 self.tokens.freed(pool, &entry.key, entry.held.total());
                 if self.upgrade.is_leaving() {
                     let key = entry.key.clone();
-                    actions.tell_other(ToOther::Successor(ToSuccessor::Freed { key, fresh: false }));
+                    actions.tell_other(ToProcess::ToGranter(ToGranter::Freed { key, fresh: false }));
                 }
             }
             if count > 0 {

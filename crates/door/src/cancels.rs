@@ -21,8 +21,8 @@ use machine::action::Actions;
 use machine::mail::{CancelTicket, ToWorker};
 use machine::peering;
 use machine::pids::{self, PidKey};
+use machine::processes::{ToMember, ToProcess};
 use machine::sabotage::{Fault, does};
-use machine::upgrade::{ToOther, ToPredecessor};
 use units::random::Random;
 use units::{ConnId, DoorId, Time, WorkerId, limits};
 
@@ -253,8 +253,8 @@ fn ask_here(
 ) -> Awaited {
     if has_predecessor {
         let CancelTicket { door, number } = ticket;
-        let told = ToPredecessor::Cancel { pid, secret: secret.clone(), door: door.0, number };
-        actions.tell_other(ToOther::Predecessor(told));
+        let told = ToMember::Cancel { pid, secret: secret.clone(), door: door.0, number };
+        actions.tell_other(ToProcess::ToMember(told));
     }
     let count = workers.len() as u32;
     for worker in workers {

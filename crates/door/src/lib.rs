@@ -50,8 +50,9 @@ use machine::mail::{Applicant, Application, Mail, Refusal, ToCoordinator, ToDoor
 use machine::observe::{About, Fact, Level, Peer, Topic};
 use machine::peering::PeerPool;
 use machine::pids::PidKey;
+use machine::processes::{ToGranter, ToProcess};
 use machine::refused_logins::RefusedLogins;
-use machine::upgrade::{DoorTurn, ToOther, ToSuccessor};
+use machine::upgrade::DoorTurn;
 use machine::{Proved, Settings, Suspension};
 use method::Method;
 pub use method::SystemUsers;
@@ -566,8 +567,8 @@ impl Door {
                 // It may have left.
                 (Asker::Client(conn), CancelNews::Over) => self.close(conn, false, actions),
                 (Asker::Successor { door, number }, _) => {
-                    let told = ToSuccessor::CancelOver { door: door.0, number };
-                    actions.tell_other(ToOther::Successor(told));
+                    let told = ToGranter::CancelOver { door: door.0, number };
+                    actions.tell_other(ToProcess::ToGranter(told));
                 }
             }
         }

@@ -7,13 +7,14 @@ use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex};
 
 use machine::Orders;
-use machine::upgrade::{Luggage, ServersLeft, ToPredecessor, ToSuccessor};
+use machine::processes::{ToGranter, ToMember};
+use machine::upgrade::{Luggage, ServersLeft};
 
 /// What leaves for the other process.
 #[derive(Debug)]
 pub enum Leaving {
-    ToSuccessor(ToSuccessor),
-    ToPredecessor(ToPredecessor),
+    ToSuccessor(ToGranter),
+    ToPredecessor(ToMember),
     /// To the predecessor: what is ordered now.
     Orders(Box<Orders>),
     /// To the predecessor: which servers has it still?

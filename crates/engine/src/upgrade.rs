@@ -15,7 +15,8 @@ use std::sync::mpsc::Sender;
 
 use machine::action::Placed;
 use machine::mail::TakeIn;
-use machine::upgrade::{Luggage, ServersLeft, ToOther, ToPlace, ToPredecessor, ToSuccessor, Turn};
+use machine::processes::{ToGranter, ToMember, ToProcess};
+use machine::upgrade::{Luggage, ServersLeft, ToPlace, Turn};
 use machine::{Mail, Orders, ToCoordinator, ToWorker};
 
 use crate::connections::Parcel;
@@ -25,11 +26,11 @@ use crate::host::Host;
 use crate::letter::Letter;
 
 /// Tells the other process. What moves leaves with its sockets.
-pub(crate) fn tell_other(host: &mut Host, told: ToOther) {
+pub(crate) fn tell_other(host: &mut Host, told: ToProcess) {
     let leaving = match told {
-        ToOther::Successor(told) => Leaving::ToSuccessor(told),
-        ToOther::Predecessor(told) => Leaving::ToPredecessor(told),
-        ToOther::Moved(luggage, conns) => {
+        ToProcess::ToGranter(told) => Leaving::ToSuccessor(told),
+        ToProcess::ToMember(told) => Leaving::ToPredecessor(told),
+        ToProcess::Moved(luggage, conns) => {
             let sockets: Option<Vec<OwnedFd>> = conns
                 .into_iter()
                 .map(|conn| Some(host.connections.remove(conn)?.unregistered(&mut host.poll).fd))
@@ -135,12 +136,12 @@ impl Handle {
     }
 
     /// The process that takes our place says this.
-    pub fn from_successor(&self, told: ToPredecessor) {
+    pub fn from_successor(&self, told: ToMember) {
         self.turn(Turn::FromSuccessor(told));
     }
 
     /// The process whose place we take says this.
-    pub fn from_predecessor(&self, told: ToSuccessor) {
+    pub fn from_predecessor(&self, told: ToGranter) {
         self.turn(Turn::FromPredecessor(told));
     }
 

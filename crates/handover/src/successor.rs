@@ -10,7 +10,8 @@ use std::thread;
 use std::time::Duration;
 
 use engine::{Handle, Heritage, Leaving};
-use machine::upgrade::{Luggage, ServersLeft, ToSuccessor};
+use machine::processes::ToGranter;
+use machine::upgrade::{Luggage, ServersLeft};
 use machine::{Orders, Settings};
 
 use crate::frame::{Frame, is_end, receive, send};
@@ -93,11 +94,11 @@ impl Succession {
         let to = handle.clone();
         named("upgrade").spawn(move || {
             let ended = read(&reading, |arrival| match arrival {
-                Arrival::Told(ToSuccessor::Begun(inventory)) => {
+                Arrival::Told(ToGranter::Begun(inventory)) => {
                     let orders = inventory.orders.clone();
                     // Before anybody comes.
                     to.configure(&Arc::new(Settings { orders: orders.clone(), ..Settings::clone(&to.settings()) }));
-                    to.from_predecessor(ToSuccessor::Begun(inventory));
+                    to.from_predecessor(ToGranter::Begun(inventory));
                     to.accept(true);
                     // Fails if nobody waits any more, who then ends the process.
                     let _ = begun.send(orders);
@@ -119,7 +120,7 @@ impl Succession {
 
 /// What comes from the running process.
 enum Arrival {
-    Told(ToSuccessor),
+    Told(ToGranter),
     /// It was asked for them.
     Servers(Vec<ServersLeft>),
     /// With its sockets.

@@ -15,9 +15,9 @@ use crate::asking::Inquiry;
 use crate::encryption::Secure;
 use crate::mail::{Mail, ToCoordinator, ToDoor, ToWorker};
 use crate::observe::{Fact, Level, LogFilter, Topic};
+use crate::processes::ToProcess;
 use crate::snapshot::Snapshot;
 use crate::trace::TracedStatement;
-use crate::upgrade::ToOther;
 use crate::work::Job;
 
 /// One thing to do.
@@ -53,7 +53,7 @@ pub enum Action {
     /// The answer to `ToWorker::Look`.
     Report { ticket: u64, snapshot: Box<Snapshot> },
     /// In an online upgrade: tell the other process; what moves leaves with its sockets.
-    TellOther(Box<ToOther>),
+    TellOther(Box<ToProcess>),
     /// The answer to `Turn::Place`; `None`: there is no room for its pool.
     Placed { ticket: u64, place: Option<Placed> },
     /// Shutdown has come to its end here: nothing is left to wait for.
@@ -295,7 +295,7 @@ impl Actions {
     }
 
     /// Tells the other process of an online upgrade.
-    pub fn tell_other(&mut self, told: ToOther) {
+    pub fn tell_other(&mut self, told: ToProcess) {
         self.push(Action::TellOther(Box::new(told)));
     }
 

@@ -306,7 +306,8 @@ impl DoorWorld {
     fn depart(&mut self) {
         let Some(arrival) = self.welcomed.pop() else { return };
         let user = Arc::clone(&arrival.identity.user);
-        let mail = ToCoordinator::Departed { pool: arrival.pool, holder: arrival.worker.into(), life: arrival.life, user };
+        let mail =
+            ToCoordinator::Departed { pool: arrival.pool, holder: arrival.worker.into(), life: arrival.life, user };
         self.step(Place::Coordinator, Event::Mail(Mail::ToCoordinator(mail)));
     }
 

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use machine::action::{Actions, Placed};
 use machine::mail::{ToCoordinator, ToDoor, ToWorker};
-use machine::upgrade::{DoorTurn, Inventory, PoolUse, ToOther, ToPlace, ToPredecessor, ToSuccessor};
+use machine::processes::{Inventory, PoolUse, ToGranter, ToMember, ToProcess};
+use machine::upgrade::{DoorTurn, ToPlace};
 use queueing::limiting::{Allowance, Limit};
 use units::{DoorId, Holder, Life, PoolId, PoolKey, Time, WorkerId};
 
@@ -28,7 +29,7 @@ impl Coordinator {
         let (permits, pending) = self.limits.hand_over();
         let orders = self.settings.orders.clone();
         let inventory = Inventory { pools: pools.collect(), permits, serial: self.serial, orders };
-        actions.tell_other(ToOther::Successor(ToSuccessor::Begun(inventory)));
+        actions.tell_other(ToProcess::ToGranter(ToGranter::Begun(inventory)));
         self.upgrade.leaving = Some(Box::default());
         for request in self.requests.take() {
             self.request_elsewhere(request.pool, request.holder, request.reserve(), actions);
@@ -62,11 +63,11 @@ impl Coordinator {
         for (_, entry) in self.pools.live() {
             for user in entry.users_of(worker.into()) {
                 let key = entry.key.clone();
-                actions.tell_other(ToOther::Successor(ToSuccessor::Departed { key, user }));
+                actions.tell_other(ToProcess::ToGranter(ToGranter::Departed { key, user }));
             }
         }
         for (limit, count) in self.limits.permits_of_worker(worker) {
-            actions.tell_other(ToOther::Successor(ToSuccessor::Unspent { limit, count, missing: 0 }));
+            actions.tell_other(ToProcess::ToGranter(ToGranter::Unspent { limit, count, missing: 0 }));
         }
     }
 
@@ -90,7 +91,7 @@ impl Coordinator {
         let Some(leaving) = &mut self.upgrade.leaving else { return };
         leaving.servers.entry(pool).or_default().push_back(holder);
         let key = self.pools[pool].key.clone();
-        actions.tell_other(ToOther::Successor(ToSuccessor::RequestServer { key, reserve }));
+        actions.tell_other(ToProcess::ToGranter(ToGranter::RequestServer { key, reserve }));
     }
 
     /// Mail while we leave. Returns what counts here.
@@ -109,7 +110,7 @@ impl Coordinator {
             }
             ToCoordinator::StillNeeded { pool, holder: _, count, classes: _ } => {
                 let key = self.pools[pool].key.clone();
-                actions.tell_other(ToOther::Successor(ToSuccessor::StillNeeded { key, count }));
+                actions.tell_other(ToProcess::ToGranter(ToGranter::StillNeeded { key, count }));
             }
             ToCoordinator::RequestAllowance { limit, holder, count } => {
                 self.upgrade.request_allowance(limit, holder, count, actions);
@@ -120,7 +121,7 @@ impl Coordinator {
             | ToCoordinator::Unspent { .. }
             | ToCoordinator::Departed { .. } => {
                 if let Some(told) = self.said_elsewhere(&mail) {
-                    actions.tell_other(ToOther::Successor(told));
+                    actions.tell_other(ToProcess::ToGranter(told));
                 }
                 return Some(mail);
             }
@@ -142,50 +143,50 @@ impl Coordinator {
     }
 
     /// What a worker has or has no more, in words that both processes know.
-    fn said_elsewhere(&self, mail: &ToCoordinator) -> Option<ToSuccessor> {
+    fn said_elsewhere(&self, mail: &ToCoordinator) -> Option<ToGranter> {
         let key = |pool: PoolId| self.pools[pool].key.clone();
         Some(match *mail {
-            ToCoordinator::NothingIdle { pool, busy, .. } => ToSuccessor::NothingIdle { key: key(pool), busy },
-            ToCoordinator::Opened { pool, .. } => ToSuccessor::Opened { key: key(pool) },
-            ToCoordinator::Freed { pool, fresh, .. } => ToSuccessor::Freed { key: key(pool), fresh },
+            ToCoordinator::NothingIdle { pool, busy, .. } => ToGranter::NothingIdle { key: key(pool), busy },
+            ToCoordinator::Opened { pool, .. } => ToGranter::Opened { key: key(pool) },
+            ToCoordinator::Freed { pool, fresh, .. } => ToGranter::Freed { key: key(pool), fresh },
             ToCoordinator::Unspent { ref limit, count, missing, .. } => {
-                ToSuccessor::Unspent { limit: limit.clone(), count, missing }
+                ToGranter::Unspent { limit: limit.clone(), count, missing }
             }
             // Others have departed with their worker.
             ToCoordinator::Departed { pool, holder, life, ref user } if self.renewals.life(holder) == life => {
-                ToSuccessor::Departed { key: key(pool), user: Arc::clone(user) }
+                ToGranter::Departed { key: key(pool), user: Arc::clone(user) }
             }
             _ => return None,
         })
     }
 
-    pub(super) fn hear_successor(&mut self, now: Time, told: ToPredecessor, actions: &mut Actions) {
+    pub(super) fn hear_successor(&mut self, now: Time, told: ToMember, actions: &mut Actions) {
         if self.upgrade.leaving.is_none() {
             return;
         }
         match told {
-            ToPredecessor::Admitted { ticket, key, user } => self.admitted(ticket, key, user, actions),
-            ToPredecessor::NotAdmitted { ticket, why } => {
+            ToMember::Admitted { ticket, key, user } => self.admitted(ticket, key, user, actions),
+            ToMember::NotAdmitted { ticket, why } => {
                 if let Some(application) = self.upgrade.take_application(ticket) {
                     refuse(application.applicant, why, actions);
                 }
             }
-            ToPredecessor::Granted { key } => self.granted_elsewhere(now, &key, actions),
-            ToPredecessor::Dropped { key, count, reserve } => {
+            ToMember::Granted { key } => self.granted_elsewhere(now, &key, actions),
+            ToMember::Dropped { key, count, reserve } => {
                 for holder in self.dropped_elsewhere(&key, count) {
                     let pool = self.pools.id_of(&key).expect("its requests were dropped");
                     holders::post(holder, &key, ToWorker::Dropped { pool, count: 1, reserve }, actions);
                 }
             }
-            ToPredecessor::Inquire { key } => {
+            ToMember::Inquire { key } => {
                 let pool = self.pools.id_of(&key);
                 let asked =
                     self.upgrade.leaving.as_ref().zip(pool).and_then(|(leaving, pool)| leaving.servers.get(&pool));
                 let count = asked.map_or(0, |asked| asked.len() as u32);
-                actions.tell_other(ToOther::Successor(ToSuccessor::StillNeeded { key, count }));
+                actions.tell_other(ToProcess::ToGranter(ToGranter::StillNeeded { key, count }));
             }
-            ToPredecessor::Recall { key, busy } => self.recall(now, key, busy, actions),
-            ToPredecessor::Shrink { key, count } => {
+            ToMember::Recall { key, busy } => self.recall(now, key, busy, actions),
+            ToMember::Shrink { key, count } => {
                 let Some(pool) = self.pools.id_of(&key) else { return };
                 let entry = &mut self.pools[pool];
                 let most = entry.held.total().saturating_sub(count);
@@ -193,10 +194,10 @@ impl Coordinator {
                     holders::post(holder, &key, ToWorker::Shrink { pool, count }, actions);
                 }
             }
-            ToPredecessor::Allow { limit, granted, answered, remaining, next_at } => {
+            ToMember::Allow { limit, granted, answered, remaining, next_at } => {
                 self.allowed_elsewhere(now, &limit, (granted, answered), (remaining, next_at), actions);
             }
-            ToPredecessor::Cancel { pid, secret, door, number } => {
+            ToMember::Cancel { pid, secret, door, number } => {
                 // There is one.
                 actions.post_to_door(
                     DoorId(0),
@@ -213,7 +214,7 @@ impl Coordinator {
             None => false,
         };
         if !is_placed {
-            actions.tell_other(ToOther::Successor(ToSuccessor::Departed { key, user }));
+            actions.tell_other(ToProcess::ToGranter(ToGranter::Departed { key, user }));
         }
     }
 
@@ -223,7 +224,7 @@ impl Coordinator {
             Some((pool, holder)) => self.grant(now, pool, holder, false, actions),
             // Nobody waits for it any more.
             None => {
-                actions.tell_other(ToOther::Successor(ToSuccessor::Freed { key: key.clone(), fresh: true }));
+                actions.tell_other(ToProcess::ToGranter(ToGranter::Freed { key: key.clone(), fresh: true }));
             }
         }
     }
@@ -241,7 +242,7 @@ impl Coordinator {
         let asked = self.pools.id_of(&key).and_then(|pool| Some((pool, self.pools[pool].held.yields_next(now)?)));
         match asked {
             Some((pool, holder)) => holders::post(holder, &key, ToWorker::Recall { pool, busy }, actions),
-            None => actions.tell_other(ToOther::Successor(ToSuccessor::NothingIdle { key, busy })),
+            None => actions.tell_other(ToProcess::ToGranter(ToGranter::NothingIdle { key, busy })),
         }
     }
 

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use machine::Proved;
 use machine::action::{Actions, Placed};
 use machine::mail::{Applicant, Application, ToCoordinator, ToDoor, ToWorker};
-use machine::upgrade::{DoorTurn, Inventory, PoolUse, ToOther, ToPlace, ToPredecessor, ToSuccessor};
+use machine::processes::{Inventory, PoolUse, ToGranter, ToMember, ToProcess};
+use machine::upgrade::{DoorTurn, ToPlace};
 use queueing::classes::{ClassId, DEFAULT};
 use units::{DoorId, Life, PoolId, ProcessId, Time};
 
@@ -19,11 +20,11 @@ const SERIALS_LEFT: i32 = 1 << 16;
 
 impl Coordinator {
     /// What the process whose place we take says, as one of our workers would.
-    pub(super) fn hear_predecessor(&mut self, now: Time, told: ToSuccessor, actions: &mut Actions) {
+    pub(super) fn hear_predecessor(&mut self, now: Time, told: ToGranter, actions: &mut Actions) {
         let holder = PREDECESSOR;
         let mail = match told {
-            ToSuccessor::Begun(inventory) => return self.take_inventory(now, inventory, actions),
-            ToSuccessor::Apply { ticket, key, user, console, exempt, class, peer } => {
+            ToGranter::Begun(inventory) => return self.take_inventory(now, inventory, actions),
+            ToGranter::Apply { ticket, key, user, console, exempt, class, peer } => {
                 let classes = &self.settings.classes.all;
                 let class = classes.iter().position(|known| known.name == class);
                 let class = class.map_or(DEFAULT, |index| ClassId(index as u8));
@@ -39,43 +40,43 @@ impl Coordinator {
                     proved,
                 }))
             }
-            ToSuccessor::CancelOver { door, number } => {
+            ToGranter::CancelOver { door, number } => {
                 return actions.post_to_door(DoorId(door), ToDoor::Upgrade(DoorTurn::CancelOver { number }));
             }
-            ToSuccessor::Withdrawn { ticket } => {
+            ToGranter::Withdrawn { ticket } => {
                 ToCoordinator::Withdrawn { applicant: Applicant::Process { process: ProcessId::Predecessor, ticket } }
             }
             // There was no room for its pool when it was counted.
-            ToSuccessor::Departed { key, user } => match self.pools.id_of(&key) {
+            ToGranter::Departed { key, user } => match self.pools.id_of(&key) {
                 Some(pool) if !self.pools[pool].has_session(holder, &user) => return,
                 Some(pool) => ToCoordinator::Departed { pool, holder, life: Life::default(), user },
                 None => return,
             },
-            ToSuccessor::RequestAllowance { limit, count } => ToCoordinator::RequestAllowance { limit, holder, count },
-            ToSuccessor::Unspent { limit, count, missing } => ToCoordinator::Unspent { limit, holder, count, missing },
-            ToSuccessor::RequestServer { key, reserve } => match self.pool_of(&key) {
+            ToGranter::RequestAllowance { limit, count } => ToCoordinator::RequestAllowance { limit, holder, count },
+            ToGranter::Unspent { limit, count, missing } => ToCoordinator::Unspent { limit, holder, count, missing },
+            ToGranter::RequestServer { key, reserve } => match self.pool_of(&key) {
                 Some(pool) => ToCoordinator::RequestServer { pool, holder, reserve, classes: Default::default() },
                 None => return,
             },
-            ToSuccessor::StillNeeded { ref key, .. }
-            | ToSuccessor::NothingIdle { ref key, .. }
-            | ToSuccessor::Opened { ref key }
-            | ToSuccessor::Freed { ref key, .. } => {
+            ToGranter::StillNeeded { ref key, .. }
+            | ToGranter::NothingIdle { ref key, .. }
+            | ToGranter::Opened { ref key }
+            | ToGranter::Freed { ref key, .. } => {
                 let Some(pool) = self.pools.id_of(key) else { return };
                 // There was no room for its pool when it was counted.
-                if matches!(told, ToSuccessor::Freed { .. }) && self.pools[pool].held.of(holder) == 0 {
+                if matches!(told, ToGranter::Freed { .. }) && self.pools[pool].held.of(holder) == 0 {
                     return;
                 }
                 match told {
-                    ToSuccessor::StillNeeded { count, .. } => {
+                    ToGranter::StillNeeded { count, .. } => {
                         ToCoordinator::StillNeeded { pool, holder, count, classes: Default::default() }
                     }
-                    ToSuccessor::NothingIdle { busy, .. } => ToCoordinator::NothingIdle { pool, holder, busy },
-                    ToSuccessor::Opened { .. } => ToCoordinator::Opened { pool, holder },
+                    ToGranter::NothingIdle { busy, .. } => ToCoordinator::NothingIdle { pool, holder, busy },
+                    ToGranter::Opened { .. } => ToCoordinator::Opened { pool, holder },
                     _ => ToCoordinator::Freed {
                         pool,
                         holder,
-                        fresh: matches!(told, ToSuccessor::Freed { fresh: true, .. }),
+                        fresh: matches!(told, ToGranter::Freed { fresh: true, .. }),
                     },
                 }
             }
@@ -190,7 +191,7 @@ impl Coordinator {
         debug_assert_eq!(process, ProcessId::Predecessor, "the successor admits its clients itself");
         self.came_elsewhere(pool, &user);
         let key = self.pools[pool].key.clone();
-        actions.tell_other(ToOther::Predecessor(ToPredecessor::Admitted { ticket, key, user }));
+        actions.tell_other(ToProcess::ToMember(ToMember::Admitted { ticket, key, user }));
     }
 
     /// Within a process workers of one pool lend each other servers; between the two one has to be closed before the other can open one. Each

@@ -7,7 +7,7 @@ use std::time::Duration;
 use machine::Settings;
 use machine::action::Actions;
 use machine::mail::{Applicant, Application};
-use machine::upgrade::{ToOther, ToSuccessor};
+use machine::processes::{ToGranter, ToProcess};
 use queueing::limiting::Limit;
 use units::{Holder, PoolId, Time};
 
@@ -38,8 +38,8 @@ impl Upgrade {
         let Application { key, user, console, exempt, class, peer, .. } = application.clone();
         leaving.applications.insert(ticket, application);
         let class = Arc::clone(&settings.classes.class(class).name);
-        let apply = ToSuccessor::Apply { ticket, key, user, console, exempt, class, peer };
-        actions.tell_other(ToOther::Successor(apply));
+        let apply = ToGranter::Apply { ticket, key, user, console, exempt, class, peer };
+        actions.tell_other(ToProcess::ToGranter(apply));
     }
 
     /// A client that has applied has left.
@@ -48,7 +48,7 @@ impl Upgrade {
         let mut all = leaving.applications.iter();
         let Some((&ticket, _)) = all.find(|(_, application)| application.applicant == applicant) else { return };
         leaving.applications.remove(&ticket);
-        actions.tell_other(ToOther::Successor(ToSuccessor::Withdrawn { ticket }));
+        actions.tell_other(ToProcess::ToGranter(ToGranter::Withdrawn { ticket }));
     }
 
     /// Whose application is answered. `None`: it has been withdrawn.
@@ -60,7 +60,7 @@ impl Upgrade {
     pub(super) fn request_allowance(&mut self, limit: Limit, holder: Holder, count: u32, actions: &mut Actions) {
         let Some(leaving) = &mut self.leaving else { return };
         leaving.allowances.entry(limit.clone()).or_default().push_back((holder, count));
-        actions.tell_other(ToOther::Successor(ToSuccessor::RequestAllowance { limit, count }));
+        actions.tell_other(ToProcess::ToGranter(ToGranter::RequestAllowance { limit, count }));
     }
 
     /// When it is looked again whether servers are divided between the two processes as they should be.

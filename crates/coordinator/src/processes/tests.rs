@@ -9,7 +9,8 @@ use machine::action::{Action, Actions};
 use machine::event::Event;
 use machine::mail::{Applicant, Application, Mail, ToCoordinator, ToDoor, ToWorker};
 use machine::observe::Peer;
-use machine::upgrade::{ToOther, ToPlace, ToPredecessor, ToSuccessor, Turn};
+use machine::processes::{ToGranter, ToMember, ToProcess};
+use machine::upgrade::{ToPlace, Turn};
 use queueing::board::Board;
 use queueing::classes::{Class, Classes, DEFAULT, LimitKind, Rate};
 use queueing::limiting::{Allowance, Limit};
@@ -78,9 +79,9 @@ impl Pair {
         for action in actions.take() {
             match action {
                 Action::TellOther(other) => match *other {
-                    ToOther::Successor(told_new) => told.push_back((New, Turn::FromPredecessor(told_new))),
-                    ToOther::Predecessor(told_old) => told.push_back((Old, Turn::FromSuccessor(told_old))),
-                    ToOther::Moved(..) => panic!("a coordinator moves nothing"),
+                    ToProcess::ToGranter(told_new) => told.push_back((New, Turn::FromPredecessor(told_new))),
+                    ToProcess::ToMember(told_old) => told.push_back((Old, Turn::FromSuccessor(told_old))),
+                    ToProcess::Moved(..) => panic!("a coordinator moves nothing"),
                 },
                 Action::Post { mail, .. } => self.posted.push((side, mail)),
                 Action::Tell(_) | Action::Trace(_) => {}
@@ -349,8 +350,8 @@ fn what_was_not_counted_leaves_without_being_missed() {
     pair.applies(New, 0);
     let key = PoolKey { database: "db".into(), user: "u".into() };
     for told in [
-        ToSuccessor::Departed { key: key.clone(), user: "u".into() },
-        ToSuccessor::Freed { key: key.clone(), fresh: false },
+        ToGranter::Departed { key: key.clone(), user: "u".into() },
+        ToGranter::Freed { key: key.clone(), fresh: false },
     ] {
         pair.turn(New, Turn::FromPredecessor(told));
     }
@@ -373,7 +374,7 @@ fn a_worker_that_had_nothing_to_give_back_owes_nothing_when_the_other_process_di
     );
     pair.turn(Old, Turn::HandOver);
     let key = pair.old.pools[pool].key.clone();
-    pair.turn(Old, Turn::FromSuccessor(ToPredecessor::Recall { key, busy: true }));
+    pair.turn(Old, Turn::FromSuccessor(ToMember::Recall { key, busy: true }));
     assert_eq!(pair.old.pools[pool].held.yielding(pair.now), (1, 0));
     pair.tell(Old, ToCoordinator::NothingIdle { pool, holder: WORKER.into(), busy: true });
     pair.turn(Old, Turn::GoOn);

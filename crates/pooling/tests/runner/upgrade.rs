@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, VecDeque};
 
 use machine::action::Placed;
 use machine::mail::TakeIn;
-use machine::upgrade::{Luggage, ToOther, ToPlace, ToSuccessor, Turn};
+use machine::processes::{ToGranter, ToProcess};
+use machine::upgrade::{Luggage, ToPlace, Turn};
 use machine::{Event, Mail, Place, ToCoordinator, ToWorker};
 use units::{ConnId, Kind, Time};
 
@@ -14,7 +15,7 @@ use super::world::{Letter, World};
 /// What has been told for the other process, in order.
 #[derive(Default)]
 pub(crate) struct Told {
-    all: VecDeque<ToSuccessor>,
+    all: VecDeque<ToGranter>,
     luggage: VecDeque<(Box<Luggage>, Vec<usize>)>,
     /// Being placed, by their tickets.
     placing: BTreeMap<u64, (Box<Luggage>, Vec<usize>)>,
@@ -22,11 +23,11 @@ pub(crate) struct Told {
 
 impl World {
     /// The machines tell the other process something.
-    pub(crate) fn tell_other(&mut self, told: ToOther) {
+    pub(crate) fn tell_other(&mut self, told: ToProcess) {
         match told {
-            ToOther::Successor(told) => self.told.all.push_back(told),
-            ToOther::Predecessor(_) => {}
-            ToOther::Moved(luggage, conns) => {
+            ToProcess::ToGranter(told) => self.told.all.push_back(told),
+            ToProcess::ToMember(_) => {}
+            ToProcess::Moved(luggage, conns) => {
                 let sockets: Vec<usize> = conns.into_iter().filter_map(|conn| self.give_up(conn)).collect();
                 let names: Vec<&str> = sockets.iter().map(|socket| &*self.sockets[*socket].name).collect();
                 let words = format!("{} moves", names.join(" with server "));
