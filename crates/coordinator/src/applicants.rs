@@ -12,8 +12,8 @@ use units::{ConnId, PoolKey};
 pub(crate) fn refuse(applicant: Applicant, why: Refusal, actions: &mut Actions) {
     match applicant {
         Applicant::Login { door, login } => actions.post_to_door(door, ToDoor::NotPlaced { login, why }),
-        Applicant::Process { process: _, ticket } => {
-            actions.tell_other(ToProcess::ToMember(ToMember::NotAdmitted { ticket, why }));
+        Applicant::Process { process, ticket } => {
+            actions.post_to_process(process, ToProcess::ToMember(ToMember::NotAdmitted { ticket, why }));
         }
     }
 }

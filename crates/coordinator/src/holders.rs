@@ -11,7 +11,9 @@ use units::{Holder, PoolKey};
 pub(crate) fn post(holder: Holder, key: &PoolKey, mail: ToWorker, actions: &mut Actions) {
     match holder {
         Holder::Worker(worker) => actions.post_to_worker(worker, mail),
-        Holder::Process(_) => actions.tell_other(ToProcess::ToMember(to_process(key.clone(), mail))),
+        Holder::Process(process) => {
+            actions.post_to_process(process, ToProcess::ToMember(to_process(key.clone(), mail)))
+        }
     }
 }
 
@@ -33,10 +35,10 @@ pub(crate) fn post_allowances(limit: &Limit, allowances: Vec<Allowance>, actions
             Holder::Worker(worker) => {
                 actions.post_to_worker(worker, ToWorker::Allow(Box::new((limit.clone(), allowance))));
             }
-            Holder::Process(_) => {
+            Holder::Process(process) => {
                 let Allowance { holder: _, granted, answered, remaining, next_at } = allowance;
                 let allow = ToMember::Allow { limit: limit.clone(), granted, answered, remaining, next_at };
-                actions.tell_other(ToProcess::ToMember(allow));
+                actions.post_to_process(process, ToProcess::ToMember(allow));
             }
         }
     }

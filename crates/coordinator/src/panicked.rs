@@ -3,7 +3,7 @@
 use machine::action::Actions;
 use machine::mail::ToWorker;
 use machine::processes::{ToGranter, ToProcess};
-use units::{Holder, Life, PoolId, Time, WorkerId};
+use units::{Holder, Life, PoolId, ProcessId, Time, WorkerId};
 
 use crate::renewals::Lender;
 use crate::{Coordinator, entry};
@@ -50,7 +50,10 @@ impl Coordinator {
                 self.tokens.freed(pool, &entry.key, entry.held.total());
                 if self.upgrade.is_leaving() {
                     let key = entry.key.clone();
-                    actions.tell_other(ToProcess::ToGranter(ToGranter::Freed { key, fresh: false }));
+                    actions.post_to_process(
+                        ProcessId::Successor,
+                        ToProcess::ToGranter(ToGranter::Freed { key, fresh: false }),
+                    );
                 }
             }
             if count > 0 {

@@ -24,7 +24,7 @@ use machine::pids::{self, PidKey};
 use machine::processes::{ToMember, ToProcess};
 use machine::sabotage::{Fault, does};
 use units::random::Random;
-use units::{ConnId, DoorId, Time, WorkerId, limits};
+use units::{ConnId, DoorId, ProcessId, Time, WorkerId, limits};
 
 use super::lookup::Turn;
 use super::peers::Peers;
@@ -254,7 +254,7 @@ fn ask_here(
     if has_predecessor {
         let CancelTicket { door, number } = ticket;
         let told = ToMember::Cancel { pid, secret: secret.clone(), door: door.0, number };
-        actions.tell_other(ToProcess::ToMember(told));
+        actions.post_to_process(ProcessId::Predecessor, ToProcess::ToMember(told));
     }
     let count = workers.len() as u32;
     for worker in workers {

@@ -70,7 +70,7 @@ use turns::{LoginTurn, Turns, Use};
 use units::deadline::{Armed, Deadlines, Owner};
 use units::random::Random;
 use units::table::Table;
-use units::{ConnId, DoorId, Kind, PoolKey, Serial, Time, limits};
+use units::{ConnId, DoorId, Kind, PoolKey, ProcessId, Serial, Time, limits};
 use weight::{Weight, Weights};
 use wire::backend::ErrorResponse;
 use wire::frontend::Startup;
@@ -568,7 +568,7 @@ impl Door {
                 (Asker::Client(conn), CancelNews::Over) => self.close(conn, false, actions),
                 (Asker::Successor { door, number }, _) => {
                     let told = ToGranter::CancelOver { door: door.0, number };
-                    actions.tell_other(ToProcess::ToGranter(told));
+                    actions.post_to_process(ProcessId::Successor, ToProcess::ToGranter(told));
                 }
             }
         }

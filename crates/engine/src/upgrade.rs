@@ -1,7 +1,7 @@
 //! The engine's part in an online upgrade: sockets that leave for another process, and those that come from one.
 //!
 //! ```text
-//!   running process   Action::TellOther ──► its sockets leave epoll ──► Leaving, to whoever writes to the other process
+//!   running process   Action::PostToProcess ──► its sockets leave epoll ──► Leaving, to whoever writes to the other process
 //!   new process       Handle::take_in ──► waiting room ──► coordinator: Action::Placed ──► TakeIn, to a worker, with the sockets
 //! ```
 //!
@@ -18,6 +18,7 @@ use machine::mail::TakeIn;
 use machine::processes::{ToGranter, ToMember, ToProcess};
 use machine::upgrade::{Luggage, ServersLeft, ToPlace, Turn};
 use machine::{Mail, Orders, ToCoordinator, ToWorker};
+use units::ProcessId;
 
 use crate::connections::Parcel;
 use crate::handle::Handle;
@@ -25,9 +26,9 @@ use crate::heritage::{Heritage, Leaving};
 use crate::host::Host;
 use crate::letter::Letter;
 
-/// Tells the other process. What moves leaves with its sockets.
-pub(crate) fn tell_other(host: &mut Host, told: ToProcess) {
-    let leaving = match told {
+/// Sends mail to another process. What moves leaves with its sockets.
+pub(crate) fn post_to_process(host: &mut Host, process: ProcessId, mail: ToProcess) {
+    let leaving = match mail {
         ToProcess::ToGranter(told) => Leaving::ToSuccessor(told),
         ToProcess::ToMember(told) => Leaving::ToPredecessor(told),
         ToProcess::Moved(luggage, conns) => {
@@ -40,7 +41,7 @@ pub(crate) fn tell_other(host: &mut Host, told: ToProcess) {
             Leaving::Luggage(luggage, sockets)
         }
     };
-    host.shared.upgrade.tell(leaving);
+    host.shared.upgrade.tell(process, leaving);
 }
 
 /// What another process has handed over has got a home.
@@ -75,7 +76,7 @@ impl Handle {
 
     /// What is for the process that takes our place goes there from now on.
     pub fn set_successor(&self, writer: Sender<Leaving>) {
-        *self.shared.upgrade.successor.lock().expect("nothing panics while it holds this lock") = Some(writer);
+        self.shared.upgrade.set_writer(ProcessId::Successor, Some(writer));
     }
 
     /// One of those was written, or never will be.
@@ -91,13 +92,13 @@ impl Handle {
 
     /// The same, for the process whose place we take.
     pub fn set_predecessor(&self, writer: Option<Sender<Leaving>>) {
-        *self.shared.upgrade.predecessor.lock().expect("nothing panics while it holds this lock") = writer;
+        self.shared.upgrade.set_writer(ProcessId::Predecessor, writer);
     }
 
     /// Whether the process whose place we take is still there.
     #[must_use]
     pub fn has_predecessor(&self) -> bool {
-        self.shared.upgrade.predecessor.lock().expect("nothing panics while it holds this lock").is_some()
+        self.shared.upgrade.reaches(ProcessId::Predecessor)
     }
 
     /// Whether new clients are accepted. While they are not, they wait in the kernel, or go to another process that listens too.
@@ -188,7 +189,7 @@ pub struct OtherControl<'a> {
 impl OtherControl<'_> {
     /// Tells the process whose place we take, if it still lives, whether another one takes ours: if we end, it need not go on then.
     pub fn tell_of_successor(&self, has_one: bool) {
-        self.handle.shared.upgrade.tell(Leaving::HasSuccessor(has_one));
+        self.handle.shared.upgrade.tell(ProcessId::Predecessor, Leaving::HasSuccessor(has_one));
     }
 
     /// The process whose place we take is to do what is ordered here, too.
@@ -203,7 +204,7 @@ impl OtherControl<'_> {
                 .expect("nothing panics while it holds this lock")
                 .take(),
         );
-        self.handle.shared.upgrade.tell(Leaving::Orders(Box::new(orders)));
+        self.handle.shared.upgrade.tell(ProcessId::Predecessor, Leaving::Orders(Box::new(orders)));
     }
 
     /// The servers that the process whose place we take still has: none without one. `None`: it has not answered since this was asked
@@ -221,7 +222,7 @@ impl OtherControl<'_> {
             .lock()
             .expect("nothing panics while it holds this lock")
             .take();
-        self.handle.shared.upgrade.tell(Leaving::ServersAsked);
+        self.handle.shared.upgrade.tell(ProcessId::Predecessor, Leaving::ServersAsked);
         said
     }
 
@@ -233,6 +234,6 @@ impl OtherControl<'_> {
 
     /// The process that takes our place has asked which servers are left here.
     pub fn tell_servers(&self, servers: Vec<ServersLeft>) {
-        self.handle.shared.upgrade.tell(Leaving::Servers(servers));
+        self.handle.shared.upgrade.tell(ProcessId::Successor, Leaving::Servers(servers));
     }
 }

@@ -142,11 +142,13 @@ pub enum ToMember {
     },
 }
 
-/// What a machine tells the other process.
+/// Mail to another process.
 #[derive(Debug)]
 pub enum ToProcess {
+    /// It grants what this one is given.
     ToGranter(ToGranter),
+    /// This one grants what it is given.
     ToMember(ToMember),
-    /// Luggage, and its sockets, as they are called here: the session's first.
+    /// Luggage, and its sockets, by their names here: the session's first.
     Moved(Box<Luggage>, Vec<ConnId>),
 }

@@ -7,7 +7,7 @@ use machine::mail::{ToCoordinator, ToDoor, ToWorker};
 use machine::processes::{Inventory, PoolUse, ToGranter, ToMember, ToProcess};
 use machine::upgrade::{DoorTurn, ToPlace};
 use queueing::limiting::{Allowance, Limit};
-use units::{DoorId, Holder, Life, PoolId, PoolKey, Time, WorkerId};
+use units::{DoorId, Holder, Life, PoolId, PoolKey, ProcessId, Time, WorkerId};
 
 use crate::applicants::refuse;
 use crate::holders;
@@ -29,7 +29,7 @@ impl Coordinator {
         let (permits, pending) = self.limits.hand_over();
         let orders = self.settings.orders.clone();
         let inventory = Inventory { pools: pools.collect(), permits, serial: self.serial, orders };
-        actions.tell_other(ToProcess::ToGranter(ToGranter::Begun(inventory)));
+        actions.post_to_process(ProcessId::Successor, ToProcess::ToGranter(ToGranter::Begun(inventory)));
         self.upgrade.leaving = Some(Box::default());
         for request in self.requests.take() {
             self.request_elsewhere(request.pool, request.holder, request.reserve(), actions);
@@ -63,11 +63,14 @@ impl Coordinator {
         for (_, entry) in self.pools.live() {
             for user in entry.users_of(worker.into()) {
                 let key = entry.key.clone();
-                actions.tell_other(ToProcess::ToGranter(ToGranter::Departed { key, user }));
+                actions.post_to_process(ProcessId::Successor, ToProcess::ToGranter(ToGranter::Departed { key, user }));
             }
         }
         for (limit, count) in self.limits.permits_of_worker(worker) {
-            actions.tell_other(ToProcess::ToGranter(ToGranter::Unspent { limit, count, missing: 0 }));
+            actions.post_to_process(
+                ProcessId::Successor,
+                ToProcess::ToGranter(ToGranter::Unspent { limit, count, missing: 0 }),
+            );
         }
     }
 
@@ -91,7 +94,7 @@ impl Coordinator {
         let Some(leaving) = &mut self.upgrade.leaving else { return };
         leaving.servers.entry(pool).or_default().push_back(holder);
         let key = self.pools[pool].key.clone();
-        actions.tell_other(ToProcess::ToGranter(ToGranter::RequestServer { key, reserve }));
+        actions.post_to_process(ProcessId::Successor, ToProcess::ToGranter(ToGranter::RequestServer { key, reserve }));
     }
 
     /// Mail while we leave. Returns what counts here.
@@ -110,7 +113,8 @@ impl Coordinator {
             }
             ToCoordinator::StillNeeded { pool, holder: _, count, classes: _ } => {
                 let key = self.pools[pool].key.clone();
-                actions.tell_other(ToProcess::ToGranter(ToGranter::StillNeeded { key, count }));
+                actions
+                    .post_to_process(ProcessId::Successor, ToProcess::ToGranter(ToGranter::StillNeeded { key, count }));
             }
             ToCoordinator::RequestAllowance { limit, holder, count } => {
                 self.upgrade.request_allowance(limit, holder, count, actions);
@@ -121,7 +125,7 @@ impl Coordinator {
             | ToCoordinator::Unspent { .. }
             | ToCoordinator::Departed { .. } => {
                 if let Some(told) = self.said_elsewhere(&mail) {
-                    actions.tell_other(ToProcess::ToGranter(told));
+                    actions.post_to_process(ProcessId::Successor, ToProcess::ToGranter(told));
                 }
                 return Some(mail);
             }
@@ -183,7 +187,8 @@ impl Coordinator {
                 let asked =
                     self.upgrade.leaving.as_ref().zip(pool).and_then(|(leaving, pool)| leaving.servers.get(&pool));
                 let count = asked.map_or(0, |asked| asked.len() as u32);
-                actions.tell_other(ToProcess::ToGranter(ToGranter::StillNeeded { key, count }));
+                actions
+                    .post_to_process(ProcessId::Successor, ToProcess::ToGranter(ToGranter::StillNeeded { key, count }));
             }
             ToMember::Recall { key, busy } => self.recall(now, key, busy, actions),
             ToMember::Shrink { key, count } => {
@@ -214,7 +219,7 @@ impl Coordinator {
             None => false,
         };
         if !is_placed {
-            actions.tell_other(ToProcess::ToGranter(ToGranter::Departed { key, user }));
+            actions.post_to_process(ProcessId::Successor, ToProcess::ToGranter(ToGranter::Departed { key, user }));
         }
     }
 
@@ -224,7 +229,10 @@ impl Coordinator {
             Some((pool, holder)) => self.grant(now, pool, holder, false, actions),
             // Nobody waits for it any more.
             None => {
-                actions.tell_other(ToProcess::ToGranter(ToGranter::Freed { key: key.clone(), fresh: true }));
+                actions.post_to_process(
+                    ProcessId::Successor,
+                    ToProcess::ToGranter(ToGranter::Freed { key: key.clone(), fresh: true }),
+                );
             }
         }
     }
@@ -242,7 +250,8 @@ impl Coordinator {
         let asked = self.pools.id_of(&key).and_then(|pool| Some((pool, self.pools[pool].held.yields_next(now)?)));
         match asked {
             Some((pool, holder)) => holders::post(holder, &key, ToWorker::Recall { pool, busy }, actions),
-            None => actions.tell_other(ToProcess::ToGranter(ToGranter::NothingIdle { key, busy })),
+            None => actions
+                .post_to_process(ProcessId::Successor, ToProcess::ToGranter(ToGranter::NothingIdle { key, busy })),
         }
     }
 

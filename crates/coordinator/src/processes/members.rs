@@ -188,10 +188,9 @@ impl Coordinator {
         (pool, user): (PoolId, Arc<str>),
         actions: &mut Actions,
     ) {
-        debug_assert_eq!(process, ProcessId::Predecessor, "the successor admits its clients itself");
         self.came_elsewhere(pool, &user);
         let key = self.pools[pool].key.clone();
-        actions.tell_other(ToProcess::ToMember(ToMember::Admitted { ticket, key, user }));
+        actions.post_to_process(process, ToProcess::ToMember(ToMember::Admitted { ticket, key, user }));
     }
 
     /// Within a process workers of one pool lend each other servers; between the two one has to be closed before the other can open one. Each

@@ -9,7 +9,7 @@ use machine::action::Actions;
 use machine::mail::{Applicant, Application};
 use machine::processes::{ToGranter, ToProcess};
 use queueing::limiting::Limit;
-use units::{Holder, PoolId, Time};
+use units::{Holder, PoolId, ProcessId, Time};
 
 /// How often it is looked whether one of the two processes has more of a pool than its part while the other one waits.
 const BALANCE: Duration = Duration::from_millis(50);
@@ -39,7 +39,7 @@ impl Upgrade {
         leaving.applications.insert(ticket, application);
         let class = Arc::clone(&settings.classes.class(class).name);
         let apply = ToGranter::Apply { ticket, key, user, console, exempt, class, peer };
-        actions.tell_other(ToProcess::ToGranter(apply));
+        actions.post_to_process(ProcessId::Successor, ToProcess::ToGranter(apply));
     }
 
     /// A client that has applied has left.
@@ -48,7 +48,7 @@ impl Upgrade {
         let mut all = leaving.applications.iter();
         let Some((&ticket, _)) = all.find(|(_, application)| application.applicant == applicant) else { return };
         leaving.applications.remove(&ticket);
-        actions.tell_other(ToProcess::ToGranter(ToGranter::Withdrawn { ticket }));
+        actions.post_to_process(ProcessId::Successor, ToProcess::ToGranter(ToGranter::Withdrawn { ticket }));
     }
 
     /// Whose application is answered. `None`: it has been withdrawn.
@@ -60,7 +60,8 @@ impl Upgrade {
     pub(super) fn request_allowance(&mut self, limit: Limit, holder: Holder, count: u32, actions: &mut Actions) {
         let Some(leaving) = &mut self.leaving else { return };
         leaving.allowances.entry(limit.clone()).or_default().push_back((holder, count));
-        actions.tell_other(ToProcess::ToGranter(ToGranter::RequestAllowance { limit, count }));
+        actions
+            .post_to_process(ProcessId::Successor, ToProcess::ToGranter(ToGranter::RequestAllowance { limit, count }));
     }
 
     /// When it is looked again whether servers are divided between the two processes as they should be.

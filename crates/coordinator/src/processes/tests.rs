@@ -78,7 +78,7 @@ impl Pair {
         let mut told = VecDeque::new();
         for action in actions.take() {
             match action {
-                Action::TellOther(other) => match *other {
+                Action::PostToProcess { mail, .. } => match *mail {
                     ToProcess::ToGranter(told_new) => told.push_back((New, Turn::FromPredecessor(told_new))),
                     ToProcess::ToMember(told_old) => told.push_back((Old, Turn::FromSuccessor(told_old))),
                     ToProcess::Moved(..) => panic!("a coordinator moves nothing"),

@@ -22,9 +22,9 @@ pub(crate) struct Told {
 }
 
 impl World {
-    /// The machines tell the other process something.
-    pub(crate) fn tell_other(&mut self, told: ToProcess) {
-        match told {
+    /// The machines send mail to another process.
+    pub(crate) fn post_to_process(&mut self, mail: ToProcess) {
+        match mail {
             ToProcess::ToGranter(told) => self.told.all.push_back(told),
             ToProcess::ToMember(_) => {}
             ToProcess::Moved(luggage, conns) => {
