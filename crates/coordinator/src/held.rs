@@ -149,12 +149,25 @@ impl Held {
         Some(holder)
     }
 
-    /// As [`Held::yields_next`], of the workers other than this one, or of it alone. `None`: they have none.
-    pub(crate) fn yields_of(&mut self, now: Time, one: ProcessId, is_it: bool) -> Option<Holder> {
-        let asked = self.by_holder.iter().filter(|(holder, _)| (*holder == Holder::Process(one)) == is_it);
+    /// As [`Held::yields_next`], of this process, or of the workers here. `None`: they have none.
+    pub(crate) fn yields_of(&mut self, now: Time, process: Option<ProcessId>) -> Option<Holder> {
+        let asked = self.by_holder.iter().filter(|(holder, _)| holder.process() == process);
         let (richest, _) = asked.max_by_key(|(_, held)| *held).filter(|(_, held)| *held > 0)?;
         self.yields.push((richest, now));
         Some(richest)
+    }
+
+    /// A process has left that has nothing any more, and gives nothing back.
+    pub(crate) fn forget(&mut self, process: ProcessId) {
+        self.yields.retain(|(asked, _)| asked.process() != Some(process));
+        if self.by_holder.of(process) == 0 {
+            self.by_holder.take(process);
+        }
+    }
+
+    /// The other processes that are counted to have some, or to have had some since they joined.
+    pub(crate) fn processes(&self) -> impl Iterator<Item = ProcessId> {
+        self.by_holder.processes()
     }
 
     /// A holder that was asked to give one back has, or has none. Whether it was asked.

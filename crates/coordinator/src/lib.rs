@@ -56,7 +56,7 @@ use machine::mail::{
 };
 use machine::{Proved, Settings, Violation};
 use pools::Pools;
-use processes::Upgrade;
+use processes::Processes;
 use queueing::board::Board;
 use queueing::limiting::Limit;
 use queueing::refusals::News;
@@ -91,7 +91,7 @@ pub struct Coordinator {
     maintains: bool,
     maintain_at: Time,
     stop: Option<Stop>,
-    upgrade: Upgrade,
+    processes: Processes,
     /// When it has something to do by itself: asked twice a round, and found anew after each step.
     due: Option<Time>,
 }
@@ -114,7 +114,7 @@ impl Coordinator {
             maintains: false,
             maintain_at: Time::ZERO,
             stop: None,
-            upgrade: Upgrade::default(),
+            processes: Processes::default(),
             due: None,
         };
         let name: Arc<str> = connections::databases::CONSOLE_DATABASE.into();
@@ -212,7 +212,7 @@ impl Coordinator {
             return false;
         };
         match applicant {
-            Applicant::Process { process, ticket } => self.admit_elsewhere(process, ticket, (pool, user), actions),
+            Applicant::Process { process, ticket } => self.admit_to_member(process, ticket, (pool, user), actions),
             Applicant::Login { door, login } => {
                 if is_first {
                     log_database(&self.settings, login, &key, peer, actions);
@@ -303,7 +303,7 @@ impl Coordinator {
     /// Grants what can be granted, first to the pool that is furthest behind, else in order of requests; then sees to it that
     /// pools give back what others have a right to.
     fn grant_requests(&mut self, now: Time, actions: &mut Actions) {
-        if self.requests.is_calm() || self.upgrade.is_leaving() {
+        if self.requests.is_calm() || self.processes.has_granter() {
             return;
         }
         if self.requests.are_many() {
@@ -319,7 +319,7 @@ impl Coordinator {
         let demand = self.grant_to_furthest_behind(now, actions);
         for pool in self.requests.at_their_size(&self.view()) {
             self.sizes.note_need(now, pool, &mut self.pools[pool]);
-            self.upgrade.balance_soon(now);
+            self.processes.balance_soon(now);
         }
         self.requests.served(now, self.requests.waits_at_cap(now, &self.tokens));
         for cap in self.requests.contested() {
@@ -382,7 +382,7 @@ impl Coordinator {
     /// Three times a second: opens what min_pool_size requires, one server a pool. Servers whose lifetime is about to end are
     /// not counted, if there is room for others beside them: they are replaced ahead of need.
     fn maintain(&mut self, now: Time, actions: &mut Actions) {
-        if self.stop.is_some() || self.upgrade.is_leaving() {
+        if self.stop.is_some() || self.processes.has_granter() {
             return;
         }
         let short = self.pools.iter().filter(|(_, entry)| entry.is_short(now)).map(|(pool, _)| pool);
@@ -463,10 +463,9 @@ impl Coordinator {
         self.serve_limits(now, actions);
     }
 
-    /// Deals with mail. What the process that takes our place decides goes there.
+    /// Deals with mail. What another process decides that grants for this one goes there.
     fn take_mail(&mut self, now: Time, mail: ToCoordinator, actions: &mut Actions) {
-        let left = if self.upgrade.is_leaving() { self.pass_on(mail, actions) } else { Some(mail) };
-        if let Some(mail) = left {
+        if let Some(mail) = self.pass_on(mail, actions) {
             self.delivered(now, mail, actions);
         }
     }
@@ -537,6 +536,7 @@ impl Coordinator {
             }
             ToCoordinator::Emptied { names } => empty_databases::emptied(&mut self.pools, &self.settings, &names),
             ToCoordinator::Upgrade(turn) => self.turn(now, *turn, actions),
+            ToCoordinator::Process(from, said) => self.hear_process(now, from, *said, actions),
             ToCoordinator::Configure(settings) => self.configure(now, settings, actions),
             ToCoordinator::Stop(stop) => {
                 self.stop = self.stop.max(Some(stop));
@@ -546,7 +546,7 @@ impl Coordinator {
     }
 
     fn find_due(&self) -> Option<Time> {
-        let maintain = self.maintains.then_some(self.maintain_at).into_iter().chain(self.upgrade.balance_at());
+        let maintain = self.maintains.then_some(self.maintain_at).into_iter().chain(self.processes.balance_at());
         let looks =
             [self.requests.serve_at(), self.unused.look_at(), self.sizes.next_look(&self.pools), self.limits.next_at()];
         maintain.chain(looks.into_iter().flatten()).min()

@@ -245,7 +245,7 @@ impl Limits {
 
     /// Permits that nobody has limited (a worker knows settings that have not come here, or the other way round) are counted too:
     /// they may be limited before they come back.
-    fn permits_of(&mut self, limit: &Limit, settings: &Settings) -> Option<&mut PermitSource> {
+    fn source_of(&mut self, limit: &Limit, settings: &Settings) -> Option<&mut PermitSource> {
         let counts = matches!(limit, Limit::Class(_, LimitKind::Active) | Limit::Statement(_));
         if counts && !self.permits.contains_key(limit) {
             let (active, over) = active_of(settings, limit).unwrap_or((u32::MAX, Over::Delay));
@@ -267,7 +267,7 @@ impl Limits {
             let answers = rate_source.request(now, holder, count);
             return post_allowances(limit, answers, actions);
         }
-        if let Some(permits) = self.permits_of(limit, settings) {
+        if let Some(permits) = self.source_of(limit, settings) {
             let changes = permits.request(holder, count);
             return post_changes(limit, changes, actions);
         }
@@ -279,7 +279,7 @@ impl Limits {
     pub(crate) fn note_given(&mut self, now: Time, settings: &Settings, limit: &Limit, (holder, count): (Holder, u32)) {
         if let Some(rate_source) = self.rate_sources.get_mut(limit) {
             rate_source.note_given(now, count);
-        } else if let Some(permits) = self.permits_of(limit, settings).filter(|_| count > 0) {
+        } else if let Some(permits) = self.source_of(limit, settings).filter(|_| count > 0) {
             permits.note_given(holder, count);
         }
     }
@@ -333,9 +333,9 @@ impl Limits {
         None
     }
 
-    /// The permits that a worker has.
-    pub(crate) fn permits_of_worker(&self, worker: WorkerId) -> Vec<(Limit, u32)> {
-        let all = self.permits.iter().map(|(limit, permits)| (limit.clone(), permits.of(worker)));
+    /// The permits that a holder has.
+    pub(crate) fn permits_of(&self, holder: Holder) -> Vec<(Limit, u32)> {
+        let all = self.permits.iter().map(|(limit, permits)| (limit.clone(), permits.of(holder)));
         all.filter(|(_, count)| *count > 0).collect()
     }
 

@@ -237,11 +237,14 @@ impl ServerRequests {
         at_size.map(|request| request.pool).collect()
     }
 
-    /// Whether a process, or anybody other than that, requests a server in a pool.
-    pub(crate) fn sides(&self, pool: PoolId, one: ProcessId) -> (bool, bool) {
-        let one = Holder::Process(one);
-        let of_pool = || self.requests.iter().filter(|request| request.pool == pool);
-        (of_pool().any(|request| request.holder == one), of_pool().any(|request| request.holder != one))
+    /// Whether another process requests a server in a pool; `None`: whether a worker here does.
+    pub(crate) fn are_of(&self, pool: PoolId, process: Option<ProcessId>) -> bool {
+        self.requests.iter().any(|request| request.pool == pool && request.holder.process() == process)
+    }
+
+    /// Holders that request something.
+    pub(crate) fn holders(&self) -> impl Iterator<Item = Holder> {
+        self.requests.iter().map(|request| request.holder)
     }
 
     /// Brings the accounts of all caps that are contended up to date, and says which pools' requests are held up at which cap.

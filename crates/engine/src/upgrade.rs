@@ -15,7 +15,7 @@ use std::sync::mpsc::Sender;
 
 use machine::action::Placed;
 use machine::mail::TakeIn;
-use machine::processes::{ToGranter, ToMember, ToProcess};
+use machine::processes::{FromProcess, ToProcess};
 use machine::upgrade::{Luggage, ServersLeft, ToPlace, Turn};
 use machine::{Mail, Orders, ToCoordinator, ToWorker};
 use units::ProcessId;
@@ -120,12 +120,7 @@ impl Handle {
         self.turn(Turn::HandOver);
     }
 
-    /// It does not, or is gone.
-    pub fn go_on(&self) {
-        self.turn(Turn::GoOn);
-    }
-
-    /// What has not moved by now ends between two transactions, until [`Handle::go_on`]. The machines go on.
+    /// What has not moved by now ends between two transactions, until the other process has left. The machines go on.
     pub fn end_what_stays(&self) {
         self.turn(Turn::EndWhatStays);
     }
@@ -136,33 +131,30 @@ impl Handle {
         OtherControl { handle: self }
     }
 
-    /// The process that takes our place says this.
-    pub fn from_successor(&self, told: ToMember) {
-        self.turn(Turn::FromSuccessor(told));
+    /// Another process sends this to the coordinator.
+    pub fn from_process(&self, process: ProcessId, said: FromProcess) {
+        self.post(Mail::ToCoordinator(ToCoordinator::Process(process, Box::new(said))));
     }
 
-    /// The process whose place we take says this.
-    pub fn from_predecessor(&self, told: ToGranter) {
-        self.turn(Turn::FromPredecessor(told));
-    }
-
-    /// The process whose place we take is gone.
-    pub fn predecessor_gone(&self) {
-        self.set_predecessor(None);
-        self.turn(Turn::PredecessorGone);
+    /// Another process has left, or does not take what is sent to it.
+    pub fn process_left(&self, process: ProcessId) {
+        if process == ProcessId::Predecessor {
+            self.set_predecessor(None);
+        }
+        self.from_process(process, FromProcess::Left);
     }
 
     /// Takes in what the process whose place we take has handed over.
     pub fn take_in(&self, luggage: Luggage, sockets: Vec<OwnedFd>) {
-        self.place(luggage, sockets, false);
+        self.place(luggage, sockets, Some(ProcessId::Predecessor));
     }
 
     /// Takes back what could not be handed over.
     pub fn take_back(&self, luggage: Luggage, sockets: Vec<OwnedFd>) {
-        self.place(luggage, sockets, true);
+        self.place(luggage, sockets, None);
     }
 
-    fn place(&self, luggage: Luggage, sockets: Vec<OwnedFd>, is_ours: bool) {
+    fn place(&self, luggage: Luggage, sockets: Vec<OwnedFd>, from: Option<ProcessId>) {
         let ticket = self.shared.ticket();
         let session = luggage.session.as_ref();
         let to_place = ToPlace {
@@ -171,7 +163,7 @@ impl Handle {
             session: session.map(|session| Arc::clone(&session.identity.user)),
             console: session.is_some_and(|session| session.console.is_some()),
             server: luggage.server.is_some(),
-            is_ours,
+            from,
         };
         let mut room = self.shared.upgrade.waiting_room.lock().expect("nothing panics while it holds this lock");
         room.insert(ticket, (Box::new(luggage), sockets));

@@ -14,10 +14,12 @@ use std::thread;
 use std::time::Duration;
 
 use engine::{Handle, Heritage, Leaving};
+use machine::processes::FromProcess;
 use machine::{Level, Orders};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::sockopt::socket_peercred;
 use rustix::process::{PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use units::ProcessId;
 
 use crate::frame::{Frame, receive, send};
 use crate::{FORMAT, descriptors, peer};
@@ -177,7 +179,9 @@ impl Meet<'_> {
         let mut has_successor = false;
         while let Ok(Some((frame, _))) = receive(stream) {
             match frame {
-                Frame::ToPredecessor(told) => self.handle.from_successor(told),
+                Frame::ToPredecessor(told) => {
+                    self.handle.from_process(ProcessId::Successor, FromProcess::ToMember(told));
+                }
                 Frame::Orders(orders) => self.overseer.ordered(*orders),
                 Frame::ServersAsked => self.overseer.servers_asked(),
                 Frame::HasSuccessor(has_one) => has_successor = has_one,

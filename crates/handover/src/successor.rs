@@ -10,9 +10,10 @@ use std::thread;
 use std::time::Duration;
 
 use engine::{Handle, Heritage, Leaving};
-use machine::processes::ToGranter;
+use machine::processes::{FromProcess, ToGranter};
 use machine::upgrade::{Luggage, ServersLeft};
 use machine::{Orders, Settings};
+use units::ProcessId;
 
 use crate::frame::{Frame, is_end, receive, send};
 use crate::{FORMAT, descriptors, peer};
@@ -98,18 +99,18 @@ impl Succession {
                     let orders = inventory.orders.clone();
                     // Before anybody comes.
                     to.configure(&Arc::new(Settings { orders: orders.clone(), ..Settings::clone(&to.settings()) }));
-                    to.from_predecessor(ToGranter::Begun(inventory));
+                    to.from_process(ProcessId::Predecessor, FromProcess::ToGranter(ToGranter::Begun(inventory)));
                     to.accept(true);
                     // Fails if nobody waits any more, who then ends the process.
                     let _ = begun.send(orders);
                 }
-                Arrival::Told(told) => to.from_predecessor(told),
+                Arrival::Told(told) => to.from_process(ProcessId::Predecessor, FromProcess::ToGranter(told)),
                 Arrival::Servers(servers) => to.other_control().note_servers(servers),
                 Arrival::Luggage(luggage, sockets) => to.take_in(*luggage, sockets),
             });
             drop(begun);
             if ended.is_ok() {
-                to.predecessor_gone();
+                to.process_left(ProcessId::Predecessor);
             }
             gone(ended);
         })?;

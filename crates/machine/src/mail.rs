@@ -20,6 +20,7 @@ use units::{ConnId, DoorId, Holder, Life, PoolId, PoolKey, ProcessId, Serial, Ti
 use crate::Settings;
 use crate::arrival::Arrival;
 use crate::observe::Peer;
+use crate::processes::FromProcess;
 use crate::proved::Proved;
 pub use crate::refusal::Refusal;
 use crate::snapshot::{LimitCounts, Look};
@@ -269,6 +270,8 @@ pub enum ToCoordinator {
     /// A request was refused, the first in a while. For the log.
     Refused(Box<News>),
 
+    /// From another process that shares tokens with this one.
+    Process(ProcessId, Box<FromProcess>),
     /// In an online upgrade.
     Upgrade(Box<Turn>),
 

@@ -142,6 +142,15 @@ pub enum ToMember {
     },
 }
 
+/// Mail of another process, for the coordinator.
+#[derive(Debug)]
+pub enum FromProcess {
+    ToGranter(ToGranter),
+    ToMember(ToMember),
+    /// It has left, or died, and its mail has come before this. A process that did not take what it was sent has left, too.
+    Left,
+}
+
 /// Mail to another process.
 #[derive(Debug)]
 pub enum ToProcess {

@@ -20,12 +20,11 @@ use serde::{Deserialize, Serialize};
 use session_state::parameters::Reported;
 use session_state::prepared::{MovedNames, MovedUnnamed};
 use session_state::tracker::MovedTracker;
-use units::{DoorId, Life, PoolId, PoolKey, Serial, Time, WorkerId};
+use units::{DoorId, Life, PoolId, PoolKey, ProcessId, Serial, Time, WorkerId};
 
 use crate::arrival::ConsoleRights;
 use crate::cancel_secret::CancelSecret;
 use crate::observe::Peer;
-use crate::processes::{ToGranter, ToMember};
 use crate::proved::Proved;
 /// What moves together: a session, a server, or a session and the server that it keeps.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -122,21 +121,13 @@ pub enum DoorTurn {
     PredecessorGone,
 }
 
-/// What the coordinator is sent in an upgrade.
+/// What the coordinator is sent in an upgrade, beside the mail of the other process.
 #[derive(Debug)]
 pub enum Turn {
     /// Another process takes our place.
     HandOver,
     /// It has taken too long: what has not moved by now ends between two transactions.
     EndWhatStays,
-    /// It has not, or is gone: everything is ours again.
-    GoOn,
-    /// The process whose place we take says this.
-    FromPredecessor(ToGranter),
-    /// The process that takes our place says this.
-    FromSuccessor(ToMember),
-    /// The process whose place we take is gone, with all that it had not handed over.
-    PredecessorGone,
     /// Something was handed over: `Action::Placed` says where it lives.
     Place(ToPlace),
     /// A worker has handed over a session of this user, or a server.
@@ -154,6 +145,6 @@ pub struct ToPlace {
     pub console: bool,
     /// A server is in it.
     pub server: bool,
-    /// It was ours, and could not be handed over.
-    pub is_ours: bool,
+    /// The process that has handed it over; `None`: it was ours, and could not be handed over.
+    pub from: Option<ProcessId>,
 }

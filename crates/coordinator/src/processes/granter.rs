@@ -1,25 +1,23 @@
-//! The process that leaves: it grants nothing by itself any more, passes requests on, and hands out what it is granted.
+//! A process that has joined another one: it grants nothing by itself any more, passes requests on, and hands out what it is granted.
 
 use std::sync::Arc;
 
-use machine::action::{Actions, Placed};
+use machine::action::Actions;
 use machine::mail::{ToCoordinator, ToDoor, ToWorker};
-use machine::processes::{Inventory, PoolUse, ToGranter, ToMember, ToProcess};
-use machine::upgrade::{DoorTurn, ToPlace};
+use machine::processes::{Inventory, PoolUse, ToGranter, ToMember};
+use machine::upgrade::DoorTurn;
 use queueing::limiting::{Allowance, Limit};
-use units::{DoorId, Holder, Life, PoolId, PoolKey, ProcessId, Time, WorkerId};
+use units::{DoorId, Holder, PoolId, PoolKey, ProcessId, Time, WorkerId};
 
+use super::state::Granter;
+use crate::Coordinator;
 use crate::applicants::refuse;
 use crate::holders;
 use crate::server_requests::ServerRequest;
-use crate::{CONSOLE, Coordinator};
 
 impl Coordinator {
-    /// Another process takes our place: tells it what is here, and has the workers hand over.
-    pub(super) fn hand_over(&mut self, actions: &mut Actions) {
-        if self.upgrade.leaving.is_some() {
-            return;
-        }
+    /// We join another process: it counts what is here, and grants from now on.
+    pub(super) fn join(&mut self, process: ProcessId, actions: &mut Actions) {
         let pools = self.pools.live().map(|(_, entry)| PoolUse {
             key: entry.key.clone(),
             sessions: entry.by_user(),
@@ -29,107 +27,84 @@ impl Coordinator {
         let (permits, pending) = self.limits.hand_over();
         let orders = self.settings.orders.clone();
         let inventory = Inventory { pools: pools.collect(), permits, serial: self.serial, orders };
-        actions.post_to_process(ProcessId::Successor, ToProcess::ToGranter(ToGranter::Begun(inventory)));
-        self.upgrade.leaving = Some(Box::default());
+        let mut granter = Granter::new(process);
+        granter.tell(ToGranter::Begun(inventory), actions);
         for request in self.requests.take() {
-            self.request_elsewhere(request.pool, request.holder, request.reserve(), actions);
+            let key = self.pools[request.pool].key.clone();
+            let mail = ToGranter::RequestServer { key, reserve: request.reserve() };
+            granter.request_server(request.pool, request.holder, mail, actions);
         }
         for (limit, holder, count) in pending {
-            self.upgrade.request_allowance(limit, holder, count, actions);
+            granter.request_allowance(limit, holder, count, actions);
         }
         for application in self.limits.take_applications() {
-            self.upgrade.apply(application, &self.settings, actions);
+            granter.apply(application, &self.settings, actions);
         }
-        (0..self.homes.workers()).for_each(|worker| actions.post_to_worker(WorkerId(worker), ToWorker::HandOver));
+        self.processes.granter = Some(Box::new(granter));
     }
 
-    /// `upgrade_timeout` is over.
-    pub(super) fn end_what_stays(&mut self, actions: &mut Actions) {
-        // The other process may have died just before.
-        if let Some(leaving) = &mut self.upgrade.leaving {
-            leaving.is_late = true;
-            (0..self.homes.workers())
-                .for_each(|worker| actions.post_to_worker(WorkerId(worker), ToWorker::EndWhatStays));
-        }
-    }
-
-    /// A worker is in the place of one that has panicked: it hands over too, and the other process no longer counts what that one had.
-    pub(crate) fn hand_over_again(&mut self, worker: WorkerId, actions: &mut Actions) {
-        let Some(leaving) = &self.upgrade.leaving else { return };
-        actions.post_to_worker(worker, ToWorker::HandOver);
-        if leaving.is_late {
-            actions.post_to_worker(worker, ToWorker::EndWhatStays);
-        }
+    /// The granter no longer counts the sessions and permits of a holder that is lost.
+    pub(crate) fn tell_granter_of_lost(&self, holder: Holder, actions: &mut Actions) {
+        let Some(granter) = &self.processes.granter else { return };
         for (_, entry) in self.pools.live() {
-            for user in entry.users_of(worker.into()) {
-                let key = entry.key.clone();
-                actions.post_to_process(ProcessId::Successor, ToProcess::ToGranter(ToGranter::Departed { key, user }));
+            for user in entry.users_of(holder) {
+                granter.tell(ToGranter::Departed { key: entry.key.clone(), user }, actions);
             }
         }
-        for (limit, count) in self.limits.permits_of_worker(worker) {
-            actions.post_to_process(
-                ProcessId::Successor,
-                ToProcess::ToGranter(ToGranter::Unspent { limit, count, missing: 0 }),
-            );
+        for (limit, count) in self.limits.permits_of(holder) {
+            granter.tell(ToGranter::Unspent { limit, count, missing: 0 }, actions);
         }
     }
 
-    /// The other process is gone: we grant again by ourselves.
-    pub(super) fn go_on(&mut self, now: Time, actions: &mut Actions) {
-        let Some(leaving) = self.upgrade.leaving.take() else { return };
+    /// A process has left: if it is the one that grants, we grant again by ourselves.
+    pub(super) fn granter_left(&mut self, now: Time, process: ProcessId, actions: &mut Actions) {
+        let Some(granter) = self.processes.granter.take_if(|granter| granter.process == process) else { return };
         (0..self.homes.workers()).for_each(|worker| actions.post_to_worker(WorkerId(worker), ToWorker::GoOn));
-        for (pool, holders) in leaving.servers {
-            holders.into_iter().for_each(|holder| self.requests.push(ServerRequest::new(pool, holder, false, now)));
+        for (pool, holders) in &granter.servers {
+            holders.iter().for_each(|holder| self.requests.push(ServerRequest::new(*pool, *holder, false, now)));
         }
-        for (limit, asked) in leaving.allowances {
+        for (limit, asked) in &granter.allowances {
             for (holder, count) in asked {
-                self.limits.requested(now, &self.settings, &limit, (holder, count), actions);
+                self.limits.requested(now, &self.settings, limit, (*holder, *count), actions);
             }
         }
-        leaving.applications.into_values().for_each(|application| self.place(application, actions));
+        granter.into_applications().for_each(|application| self.place(application, actions));
         self.grant_requests(now, actions);
     }
 
-    pub(super) fn request_elsewhere(&mut self, pool: PoolId, holder: Holder, reserve: bool, actions: &mut Actions) {
-        let Some(leaving) = &mut self.upgrade.leaving else { return };
-        leaving.servers.entry(pool).or_default().push_back(holder);
-        let key = self.pools[pool].key.clone();
-        actions.post_to_process(ProcessId::Successor, ToProcess::ToGranter(ToGranter::RequestServer { key, reserve }));
-    }
-
-    /// Mail while we leave. Returns what counts here.
+    /// Mail while another process grants. Returns what counts here.
     ///
-    /// | mail | goes to the other process | counts here |
+    /// | mail | goes to the granter | counts here |
     /// |---|---|---|
-    /// | asks for something, or takes that back: the other process decides | yes | no: here it would be granted once more |
-    /// | says what a holder has or has no more | yes | yes: if the other process dies, we go on with these counts |
+    /// | asks for something, or takes that back: the granter decides | yes | no: here it would be granted once more |
+    /// | says what a holder has or has no more | yes | yes: if the granter dies, we go on with these counts |
     /// | is about this process alone | no | yes |
     pub(crate) fn pass_on(&mut self, mail: ToCoordinator, actions: &mut Actions) -> Option<ToCoordinator> {
+        let Some(granter) = &mut self.processes.granter else { return Some(mail) };
+        let key = |pool: PoolId| self.pools[pool].key.clone();
         match mail {
-            ToCoordinator::Apply(application) => self.upgrade.apply(*application, &self.settings, actions),
-            ToCoordinator::Withdrawn { applicant } => self.upgrade.withdraw(applicant, actions),
+            ToCoordinator::Apply(application) => granter.apply(*application, &self.settings, actions),
+            ToCoordinator::Withdrawn { applicant } => granter.withdraw(applicant, actions),
             ToCoordinator::RequestServer { pool, holder, reserve, classes: _ } => {
-                self.request_elsewhere(pool, holder, reserve, actions);
+                granter.request_server(pool, holder, ToGranter::RequestServer { key: key(pool), reserve }, actions);
             }
             ToCoordinator::StillNeeded { pool, holder: _, count, classes: _ } => {
-                let key = self.pools[pool].key.clone();
-                actions
-                    .post_to_process(ProcessId::Successor, ToProcess::ToGranter(ToGranter::StillNeeded { key, count }));
+                granter.tell(ToGranter::StillNeeded { key: key(pool), count }, actions);
             }
             ToCoordinator::RequestAllowance { limit, holder, count } => {
-                self.upgrade.request_allowance(limit, holder, count, actions);
+                granter.request_allowance(limit, holder, count, actions);
             }
             ToCoordinator::NothingIdle { .. }
             | ToCoordinator::Opened { .. }
             | ToCoordinator::Freed { .. }
             | ToCoordinator::Unspent { .. }
             | ToCoordinator::Departed { .. } => {
-                if let Some(told) = self.said_elsewhere(&mail) {
-                    actions.post_to_process(ProcessId::Successor, ToProcess::ToGranter(told));
+                if let Some(said) = self.to_granter(&mail) {
+                    self.processes.tell_granter(said, actions);
                 }
                 return Some(mail);
             }
-            // What a renewed worker's predecessor had is told in `hand_over_again`, what has moved by the luggage.
+            // What a worker that has panicked had is told in `tell_granter_of_lost`, what has moved by the luggage.
             ToCoordinator::Failed(_)
             | ToCoordinator::Moved { .. }
             | ToCoordinator::Renewed { .. }
@@ -140,14 +115,15 @@ impl Coordinator {
             | ToCoordinator::Counted(_)
             | ToCoordinator::Refused(_)
             | ToCoordinator::Upgrade(_)
+            | ToCoordinator::Process(..)
             | ToCoordinator::Configure(_)
             | ToCoordinator::Stop(_) => return Some(mail),
         }
         None
     }
 
-    /// What a worker has or has no more, in words that both processes know.
-    fn said_elsewhere(&self, mail: &ToCoordinator) -> Option<ToGranter> {
+    /// What a holder has or has no more, in words that both processes know.
+    fn to_granter(&self, mail: &ToCoordinator) -> Option<ToGranter> {
         let key = |pool: PoolId| self.pools[pool].key.clone();
         Some(match *mail {
             ToCoordinator::NothingIdle { pool, busy, .. } => ToGranter::NothingIdle { key: key(pool), busy },
@@ -164,31 +140,26 @@ impl Coordinator {
         })
     }
 
-    pub(super) fn hear_successor(&mut self, now: Time, told: ToMember, actions: &mut Actions) {
-        if self.upgrade.leaving.is_none() {
-            return;
-        }
-        match told {
+    /// Mail of the process that grants. It may come from one that does so no more.
+    pub(super) fn hear_granter(&mut self, now: Time, from: ProcessId, said: ToMember, actions: &mut Actions) {
+        let Some(granter) = self.processes.granter.as_mut().filter(|granter| granter.process == from) else { return };
+        match said {
             ToMember::Admitted { ticket, key, user } => self.admitted(ticket, key, user, actions),
             ToMember::NotAdmitted { ticket, why } => {
-                if let Some(application) = self.upgrade.take_application(ticket) {
+                if let Some(application) = granter.take_application(ticket) {
                     refuse(application.applicant, why, actions);
                 }
             }
-            ToMember::Granted { key } => self.granted_elsewhere(now, &key, actions),
+            ToMember::Granted { key } => self.granted(now, &key, actions),
             ToMember::Dropped { key, count, reserve } => {
-                for holder in self.dropped_elsewhere(&key, count) {
+                for holder in self.answered_requests(&key, count) {
                     let pool = self.pools.id_of(&key).expect("its requests were dropped");
                     holders::post(holder, &key, ToWorker::Dropped { pool, count: 1, reserve }, actions);
                 }
             }
             ToMember::Inquire { key } => {
-                let pool = self.pools.id_of(&key);
-                let asked =
-                    self.upgrade.leaving.as_ref().zip(pool).and_then(|(leaving, pool)| leaving.servers.get(&pool));
-                let count = asked.map_or(0, |asked| asked.len() as u32);
-                actions
-                    .post_to_process(ProcessId::Successor, ToProcess::ToGranter(ToGranter::StillNeeded { key, count }));
+                let count = self.pools.id_of(&key).map_or(0, |pool| granter.requested(pool));
+                granter.tell(ToGranter::StillNeeded { key, count }, actions);
             }
             ToMember::Recall { key, busy } => self.recall(now, key, busy, actions),
             ToMember::Shrink { key, count } => {
@@ -200,7 +171,7 @@ impl Coordinator {
                 }
             }
             ToMember::Allow { limit, granted, answered, remaining, next_at } => {
-                self.allowed_elsewhere(now, &limit, (granted, answered), (remaining, next_at), actions);
+                self.allowed(now, &limit, (granted, answered), (remaining, next_at), actions);
             }
             ToMember::Cancel { pid, secret, door, number } => {
                 // There is one.
@@ -212,51 +183,43 @@ impl Coordinator {
         }
     }
 
-    /// The other process counts a client that has applied there, which may have left meanwhile.
+    /// The granter counts a client that has applied there, which may have left meanwhile.
     fn admitted(&mut self, ticket: u64, key: PoolKey, user: Arc<str>, actions: &mut Actions) {
-        let is_placed = match self.upgrade.take_application(ticket) {
-            Some(application) => self.place_admitted(application, actions),
-            None => false,
-        };
+        let application = self.processes.granter.as_mut().and_then(|granter| granter.take_application(ticket));
+        let is_placed = application.is_some_and(|application| self.place_admitted(application, actions));
         if !is_placed {
-            actions.post_to_process(ProcessId::Successor, ToProcess::ToGranter(ToGranter::Departed { key, user }));
+            self.processes.tell_granter(ToGranter::Departed { key, user }, actions);
         }
     }
 
-    pub(super) fn granted_elsewhere(&mut self, now: Time, key: &PoolKey, actions: &mut Actions) {
-        let asker = self.dropped_elsewhere(key, 1).pop();
+    fn granted(&mut self, now: Time, key: &PoolKey, actions: &mut Actions) {
+        let asker = self.answered_requests(key, 1).pop();
         match self.pools.id_of(key).zip(asker) {
             Some((pool, holder)) => self.grant(now, pool, holder, false, actions),
             // Nobody waits for it any more.
-            None => {
-                actions.post_to_process(
-                    ProcessId::Successor,
-                    ToProcess::ToGranter(ToGranter::Freed { key: key.clone(), fresh: true }),
-                );
-            }
+            None => self.processes.tell_granter(ToGranter::Freed { key: key.clone(), fresh: true }, actions),
         }
     }
 
-    /// The oldest requests of a pool are answered: whose they were.
-    pub(super) fn dropped_elsewhere(&mut self, key: &PoolKey, count: u32) -> Vec<Holder> {
+    /// The oldest requests of a pool are answered: their holders.
+    fn answered_requests(&mut self, key: &PoolKey, count: u32) -> Vec<Holder> {
         let pool = self.pools.id_of(key);
-        let Some((leaving, pool)) = self.upgrade.leaving.as_mut().zip(pool) else { return Vec::new() };
-        let asked = leaving.servers.entry(pool).or_default();
+        let Some((granter, pool)) = self.processes.granter.as_mut().zip(pool) else { return Vec::new() };
+        let asked = granter.servers.entry(pool).or_default();
         let count = asked.len().min(count as usize);
         asked.drain(..count).collect()
     }
 
-    pub(super) fn recall(&mut self, now: Time, key: PoolKey, busy: bool, actions: &mut Actions) {
+    fn recall(&mut self, now: Time, key: PoolKey, busy: bool, actions: &mut Actions) {
         let asked = self.pools.id_of(&key).and_then(|pool| Some((pool, self.pools[pool].held.yields_next(now)?)));
         match asked {
             Some((pool, holder)) => holders::post(holder, &key, ToWorker::Recall { pool, busy }, actions),
-            None => actions
-                .post_to_process(ProcessId::Successor, ToProcess::ToGranter(ToGranter::NothingIdle { key, busy })),
+            None => self.processes.tell_granter(ToGranter::NothingIdle { key, busy }, actions),
         }
     }
 
     /// The oldest requests get what was granted.
-    fn allowed_elsewhere(
+    fn allowed(
         &mut self,
         now: Time,
         limit: &Limit,
@@ -264,17 +227,15 @@ impl Coordinator {
         (remaining, next_at): (u32, Option<Time>),
         actions: &mut Actions,
     ) {
-        // It may have gone back to granting by itself meanwhile.
-        let Some(asked) = self.upgrade.leaving.as_mut().and_then(|leaving| leaving.allowances.get_mut(limit)) else {
-            return;
-        };
+        let Some(granter) = &mut self.processes.granter else { return };
+        let asked = granter.allowances.entry(limit.clone()).or_default();
         while let Some((holder, count)) = asked.pop_front() {
             let of_this = count.min(answered);
             let is_last = of_this < count || asked.is_empty();
             // What is granted beyond what was requested is given ahead: to the last one.
             let given = if is_last { granted } else { granted.min(of_this) };
             (granted, answered) = (granted - given, answered - of_this);
-            // If the other process dies, we grant again, and have to know what is out.
+            // If the granter dies, we grant again, and have to know what is out.
             self.limits.note_given(now, &self.settings, limit, (holder, given));
             let share = Allowance { holder, granted: given, answered: of_this, remaining, next_at };
             holders::post_allowances(limit, vec![share], actions);
@@ -285,38 +246,9 @@ impl Coordinator {
                 return;
             }
         }
-    }
-
-    pub(super) fn moved_away(
-        &mut self,
-        now: Time,
-        (pool, worker, life): (PoolId, WorkerId, Life),
-        session: Option<&Arc<str>>,
-        server: bool,
-    ) {
-        if let Some(user) = session.filter(|_| self.renewals.life(worker) == life) {
-            self.departed(pool, worker.into(), user);
+        if granted > 0 {
+            // A member has requested it that has left.
+            granter.tell(ToGranter::Unspent { limit: limit.clone(), count: granted, missing: 0 }, actions);
         }
-        if server {
-            self.freed(pool, worker.into());
-        }
-        self.note_use(now, pool);
-    }
-
-    /// A home for what could not be handed over. It counts as it did before.
-    pub(super) fn place_again(&mut self, now: Time, moved: &ToPlace) -> Option<Placed> {
-        let pool = if moved.console { CONSOLE } else { self.pool_of(&moved.key)? };
-        let worker = match &moved.session {
-            Some(user) => self.place_session(pool, user),
-            None => self.pools[pool].poorest_home()?,
-        };
-        let entry = &mut self.pools[pool];
-        if moved.server {
-            entry.held.granted(now, worker);
-            self.tokens.held_elsewhere(pool, &entry.key);
-            self.unused.comes_into_use(pool, entry);
-        }
-        let homes = self.pools[pool].homes.len() as u16;
-        Some(Placed { worker, pool, homes, life: self.renewals.life(worker) })
     }
 }

@@ -1,45 +1,46 @@
-//! An online upgrade: two processes with one set of tokens.
+//! Other processes with which this one shares tokens: one process has all of them, the granter, and the others are its members.
 //!
-//! The new process has all tokens. The one that leaves is to it one more holder ([`PREDECESSOR`]), whose clients apply here
-//! and whose mail travels between the processes; this file translates, since ids of pools are each process's own. The
-//! coordinator of the process that leaves grants nothing by itself any more: it passes requests on, and hands out what it is granted.
+//! ```text
+//!   member ── Begun: what it has ──────────────►  granter: a holder more, beside its workers
+//!          ── RequestServer, Freed, Apply, … ──►   ── Granted, Recall, Admitted, … ──► member: hands it out to its own holders
+//!          ── (it leaves, or dies) ────────────►  all that it had is free
+//! ```
 //!
-//! Promises that no limit is exceeded over both (I5): what the other process has counts here from `Begun` until it says that it is gone,
-//! or has arrived. If it ends without a word, nothing of it is left, and all that it had is free.
+//! A process has one granter at most, and any number of members, whose mail counts as that of workers. Only here it is translated, since
+//! ids of pools are each process's own. A process with a granter grants nothing by itself: it passes requests on, those of its own members
+//! too. Without it, as when it has died, it grants again.
+//!
+//! Promises that no limit is exceeded over all of them (I5): what a member has counts here from its `Begun` until it gives it back or has
+//! left. Nothing is held by a process that is no member (I12).
+//!
+//! An online upgrade is the first use: the old process joins the new one, and hands over its sessions and servers ([`upgrade`]).
 
+mod balance;
 mod granter;
 mod members;
 mod state;
 #[cfg(test)]
 mod tests;
+mod upgrade;
 
-use machine::action::{Action, Actions};
-use machine::upgrade::Turn;
-use units::{Holder, ProcessId, Time};
+use machine::action::Actions;
+use machine::processes::{FromProcess, ToGranter};
+use units::{ProcessId, Time};
 
 use crate::Coordinator;
 
-pub(crate) use state::Upgrade;
-
-/// The process whose place we take, as a holder.
-const PREDECESSOR: Holder = Holder::Process(ProcessId::Predecessor);
+pub(crate) use state::Processes;
 
 impl Coordinator {
-    /// Mail of an online upgrade.
-    pub(crate) fn turn(&mut self, now: Time, turn: Turn, actions: &mut Actions) {
-        match turn {
-            Turn::HandOver => self.hand_over(actions),
-            Turn::EndWhatStays => self.end_what_stays(actions),
-            Turn::GoOn => self.go_on(now, actions),
-            Turn::FromPredecessor(told) => self.hear_predecessor(now, told, actions),
-            Turn::FromSuccessor(told) => self.hear_successor(now, told, actions),
-            Turn::PredecessorGone => self.predecessor_gone(now, actions),
-            Turn::Place(moved) => {
-                let place = if moved.is_ours { self.place_again(now, &moved) } else { self.place_moved(now, &moved) };
-                actions.push(Action::Placed { ticket: moved.ticket, place });
-            }
-            Turn::MovedAway { pool, worker, life, session, server } => {
-                self.moved_away(now, (pool, worker, life), session.as_ref(), server);
+    /// Mail of another process, or that it has left.
+    pub(crate) fn hear_process(&mut self, now: Time, from: ProcessId, said: FromProcess, actions: &mut Actions) {
+        match said {
+            FromProcess::ToGranter(ToGranter::Begun(inventory)) => self.joined(now, from, inventory, actions),
+            FromProcess::ToGranter(said) => self.hear_member(now, from, said, actions),
+            FromProcess::ToMember(said) => self.hear_granter(now, from, said, actions),
+            FromProcess::Left => {
+                self.member_left(now, from, actions);
+                self.granter_left(now, from, actions);
             }
         }
     }

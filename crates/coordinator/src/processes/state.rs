@@ -1,6 +1,6 @@
-//! Where an upgrade is, and what a process that leaves has asked the other one for.
+//! The other processes that are known here, and what was asked of the one that grants.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,79 +11,145 @@ use machine::processes::{ToGranter, ToProcess};
 use queueing::limiting::Limit;
 use units::{Holder, PoolId, ProcessId, Time};
 
-/// How often it is looked whether one of the two processes has more of a pool than its part while the other one waits.
+/// How often it is looked whether a process has more of a pool than its part while another one waits.
 const BALANCE: Duration = Duration::from_millis(50);
 
-/// Where an upgrade is.
+/// The other processes.
 #[derive(Debug, Default)]
-pub(crate) struct Upgrade {
-    /// Another process takes our place.
-    pub(super) leaving: Option<Box<Leaving>>,
-    /// We take the place of another process, which still has something.
-    pub(super) succeeds: bool,
-    /// When it is looked whether servers are divided between the two as they should be.
+pub(crate) struct Processes {
+    /// The process that grants for this one.
+    pub(super) granter: Option<Box<Granter>>,
+    /// The processes that this one grants for.
+    members: BTreeSet<ProcessId>,
+    /// When it is looked whether servers are divided among them as they should be.
     pub(super) balance_at: Option<Time>,
 }
 
-impl Upgrade {
-    pub(crate) fn is_leaving(&self) -> bool {
-        self.leaving.is_some()
+impl Processes {
+    pub(crate) fn has_granter(&self) -> bool {
+        self.granter.is_some()
     }
 
-    /// A client that logs in while we leave: the other process says whether it may.
-    pub(super) fn apply(&mut self, application: Application, settings: &Settings, actions: &mut Actions) {
-        let Some(leaving) = &mut self.leaving else { return };
-        leaving.last_ticket += 1;
-        let ticket = leaving.last_ticket;
-        let Application { key, user, console, exempt, class, peer, .. } = application.clone();
-        leaving.applications.insert(ticket, application);
-        let class = Arc::clone(&settings.classes.class(class).name);
-        let apply = ToGranter::Apply { ticket, key, user, console, exempt, class, peer };
-        actions.post_to_process(ProcessId::Successor, ToProcess::ToGranter(apply));
+    pub(super) fn has_member(&self, process: ProcessId) -> bool {
+        self.members.contains(&process)
     }
 
-    /// A client that has applied has left.
-    pub(super) fn withdraw(&mut self, applicant: Applicant, actions: &mut Actions) {
-        let Some(leaving) = &mut self.leaving else { return };
-        let mut all = leaving.applications.iter();
-        let Some((&ticket, _)) = all.find(|(_, application)| application.applicant == applicant) else { return };
-        leaving.applications.remove(&ticket);
-        actions.post_to_process(ProcessId::Successor, ToProcess::ToGranter(ToGranter::Withdrawn { ticket }));
+    /// Whether a holder may have anything: the workers, and the members.
+    pub(crate) fn knows(&self, holder: Holder) -> bool {
+        holder.process().is_none_or(|process| self.has_member(process))
     }
 
-    /// Whose application is answered. `None`: it has been withdrawn.
-    pub(super) fn take_application(&mut self, ticket: u64) -> Option<Application> {
-        self.leaving.as_mut()?.applications.remove(&ticket)
+    pub(super) fn members(&self) -> impl Iterator<Item = ProcessId> + use<> {
+        self.members.clone().into_iter()
     }
 
-    /// A holder requests permits of a limit while we leave.
-    pub(super) fn request_allowance(&mut self, limit: Limit, holder: Holder, count: u32, actions: &mut Actions) {
-        let Some(leaving) = &mut self.leaving else { return };
-        leaving.allowances.entry(limit.clone()).or_default().push_back((holder, count));
-        actions
-            .post_to_process(ProcessId::Successor, ToProcess::ToGranter(ToGranter::RequestAllowance { limit, count }));
+    pub(super) fn joins(&mut self, member: ProcessId) {
+        let is_new = self.members.insert(member);
+        debug_assert!(is_new, "a process joins once, and again after it has left");
     }
 
-    /// When it is looked again whether servers are divided between the two processes as they should be.
+    /// Whether it was a member.
+    pub(super) fn leaves(&mut self, member: ProcessId) -> bool {
+        self.members.remove(&member)
+    }
+
+    /// Tells the process that grants, if there is one.
+    pub(crate) fn tell_granter(&self, said: ToGranter, actions: &mut Actions) {
+        if let Some(granter) = &self.granter {
+            granter.tell(said, actions);
+        }
+    }
+
+    /// When it is looked again whether servers are divided among the processes as they should be.
     pub(crate) fn balance_at(&self) -> Option<Time> {
         self.balance_at
     }
 
     /// A request was not granted: that is looked at soon.
     pub(crate) fn balance_soon(&mut self, now: Time) {
-        if self.succeeds && self.balance_at.is_none() {
+        if !self.members.is_empty() && self.balance_at.is_none() {
             self.balance_at = Some(now + BALANCE);
         }
     }
 }
 
-/// What a process that leaves has asked the other one for.
-#[derive(Debug, Default)]
-pub(crate) struct Leaving {
+/// The process that grants for this one, and what it was asked for.
+#[derive(Debug)]
+pub(crate) struct Granter {
+    pub(super) process: ProcessId,
     pub(super) servers: BTreeMap<PoolId, VecDeque<Holder>>,
     pub(super) allowances: BTreeMap<Limit, VecDeque<(Holder, u32)>>,
-    pub(super) applications: BTreeMap<u64, Application>,
-    pub(super) last_ticket: u64,
-    /// `upgrade_timeout` is over.
+    applications: BTreeMap<u64, Application>,
+    last_ticket: u64,
+    /// In an online upgrade: `upgrade_timeout` is over.
     pub(super) is_late: bool,
+}
+
+impl Granter {
+    pub(super) fn new(process: ProcessId) -> Granter {
+        Granter {
+            process,
+            servers: BTreeMap::new(),
+            allowances: BTreeMap::new(),
+            applications: BTreeMap::new(),
+            last_ticket: 0,
+            is_late: false,
+        }
+    }
+
+    pub(super) fn tell(&self, said: ToGranter, actions: &mut Actions) {
+        actions.post_to_process(self.process, ToProcess::ToGranter(said));
+    }
+
+    /// A client logs in: the granter decides whether it may.
+    pub(super) fn apply(&mut self, application: Application, settings: &Settings, actions: &mut Actions) {
+        self.last_ticket += 1;
+        let ticket = self.last_ticket;
+        let Application { key, user, console, exempt, class, peer, .. } = application.clone();
+        self.applications.insert(ticket, application);
+        let class = Arc::clone(&settings.classes.class(class).name);
+        self.tell(ToGranter::Apply { ticket, key, user, console, exempt, class, peer }, actions);
+    }
+
+    /// A client that has applied has left.
+    pub(super) fn withdraw(&mut self, applicant: Applicant, actions: &mut Actions) {
+        let mut all = self.applications.iter();
+        let Some((&ticket, _)) = all.find(|(_, application)| application.applicant == applicant) else { return };
+        self.applications.remove(&ticket);
+        self.tell(ToGranter::Withdrawn { ticket }, actions);
+    }
+
+    /// Whose application is answered. `None`: it has been withdrawn.
+    pub(super) fn take_application(&mut self, ticket: u64) -> Option<Application> {
+        self.applications.remove(&ticket)
+    }
+
+    pub(super) fn into_applications(self) -> impl Iterator<Item = Application> {
+        self.applications.into_values()
+    }
+
+    /// A holder requests a server in the pool of this name.
+    pub(super) fn request_server(&mut self, pool: PoolId, holder: Holder, request: ToGranter, actions: &mut Actions) {
+        self.servers.entry(pool).or_default().push_back(holder);
+        self.tell(request, actions);
+    }
+
+    /// How many servers are requested in a pool.
+    pub(super) fn requested(&self, pool: PoolId) -> u32 {
+        self.servers.get(&pool).map_or(0, |holders| holders.len() as u32)
+    }
+
+    /// A holder requests an allowance of a limit.
+    pub(super) fn request_allowance(&mut self, limit: Limit, holder: Holder, count: u32, actions: &mut Actions) {
+        self.allowances.entry(limit.clone()).or_default().push_back((holder, count));
+        self.tell(ToGranter::RequestAllowance { limit, count }, actions);
+    }
+
+    /// A member of ours has left: nothing that is granted is for it any more. A client that is let in nevertheless is said to have departed.
+    pub(super) fn forget_requests_of(&mut self, member: ProcessId) {
+        let holder = Holder::Process(member);
+        self.applications.retain(|_, application| !application.applicant.stays_in(member));
+        self.servers.values_mut().for_each(|holders| holders.retain(|one| *one != holder));
+        self.allowances.values_mut().for_each(|asked| asked.retain(|(one, _)| *one != holder));
+    }
 }

@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, VecDeque};
 
 use machine::action::Placed;
 use machine::mail::TakeIn;
-use machine::processes::{ToGranter, ToProcess};
+use machine::processes::{FromProcess, ToGranter, ToProcess};
 use machine::upgrade::{Luggage, ToPlace, Turn};
 use machine::{Event, Mail, Place, ToCoordinator, ToWorker};
-use units::{ConnId, Kind, Time};
+use units::{ConnId, Kind, ProcessId, Time};
 
 use super::world::{Letter, World};
 
@@ -59,7 +59,7 @@ impl World {
     /// `upgrade fails`: the other process has died, and with it all that it was told and given.
     pub(crate) fn fail_upgrade(&mut self) {
         self.told = Told::default();
-        self.tell_coordinator(Turn::GoOn);
+        self.hear_process(ProcessId::Successor, FromProcess::Left);
     }
 
     /// `upgrade [showing all]`
@@ -76,7 +76,7 @@ impl World {
         let mut tickets = 0;
         let mut luggage = told.luggage;
         for told in told.all {
-            self.tell_coordinator(Turn::FromPredecessor(through_bytes(&told)?));
+            self.hear_process(ProcessId::Predecessor, FromProcess::ToGranter(through_bytes(&told)?));
         }
         while let Some((moved, sockets)) = luggage.pop_front() {
             let moved: Box<Luggage> = Box::new(through_bytes(&*moved)?);
@@ -91,12 +91,12 @@ impl World {
                 session: session.map(|session| session.identity.user.clone()),
                 console: session.is_some_and(|session| session.console.is_some()),
                 server: moved.server.is_some(),
-                is_ours: false,
+                from: Some(ProcessId::Predecessor),
             };
             self.told.placing.insert(tickets, (moved, sockets));
             self.tell_coordinator(Turn::Place(to_place));
         }
-        self.tell_coordinator(Turn::PredecessorGone);
+        self.hear_process(ProcessId::Predecessor, FromProcess::Left);
         self.run_until_idle();
         Ok(())
     }
@@ -132,6 +132,11 @@ impl World {
         let mut sockets = sockets.into_iter();
         let (carrying, companion) = (sockets.next(), sockets.next());
         self.letters.push_back(Letter { mail, carrying, companion });
+    }
+
+    fn hear_process(&mut self, from: ProcessId, said: FromProcess) {
+        let mail = ToCoordinator::Process(from, Box::new(said));
+        self.step(Place::Coordinator, Event::Mail(Mail::ToCoordinator(mail)));
     }
 
     fn tell_coordinator(&mut self, turn: Turn) {
