@@ -7,13 +7,19 @@ use std::collections::BTreeMap;
 
 use crate::id::WorkerId;
 
-/// Another process, as this one addresses it.
+/// The number of a process among its peers, from 1: `peer_id` in its settings.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PeerId(pub u16);
+
+/// Another process, as this one addresses it: by its part in an online upgrade, in which both have the same number, or by its number.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ProcessId {
     /// The process whose place this one takes, in an online upgrade.
     Predecessor,
     /// The process that takes this one's place.
     Successor,
+    /// A process of `[peers]`.
+    Peer(PeerId),
 }
 
 /// A worker of this process, or another process.

@@ -14,6 +14,6 @@ pub mod table;
 pub mod time;
 pub mod transitions;
 
-pub use holder::{ByHolder, Holder, ProcessId};
+pub use holder::{ByHolder, Holder, PeerId, ProcessId};
 pub use id::{ConnId, DoorId, Kind, Life, PoolId, PoolKey, Serial, StatementRow, WorkerId};
 pub use time::{Time, milliseconds};
