@@ -17,6 +17,8 @@
 
 mod balance;
 mod granter;
+#[cfg(test)]
+mod many_tests;
 mod members;
 mod state;
 #[cfg(test)]
