@@ -272,6 +272,7 @@ impl Coordinator {
     }
 
     fn grant(&mut self, now: Time, pool: PoolId, holder: Holder, spare: bool, actions: &mut Actions) {
+        debug_assert!(self.processes.knows(holder), "I12: tokens are granted to workers and members");
         let entry = &mut self.pools[pool];
         let reserve = entry.held.total() >= entry.size;
         entry.held.granted(now, holder);
@@ -484,6 +485,7 @@ impl Coordinator {
                 self.limits.unspent(now, &limit, holder, (count, missing), actions);
             }
             ToCoordinator::RequestServer { pool, holder, reserve, classes } => {
+                debug_assert!(self.processes.knows(holder), "I12: workers and members request servers");
                 *self.pools[pool].at_work.of_mut(holder) = classes;
                 self.requests.push(ServerRequest::new(pool, holder, reserve, now));
                 self.grant_requests(now, actions);

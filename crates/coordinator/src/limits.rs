@@ -31,6 +31,8 @@ const TELL: Duration = Duration::from_millis(100);
 #[derive(Debug)]
 pub(crate) struct Limits {
     workers: u16,
+    /// Other processes that these limits hold for, too.
+    members: u16,
     rate_sources: BTreeMap<Limit, RateSource>,
     permits: BTreeMap<Limit, PermitSource>,
     /// By class.
@@ -127,6 +129,7 @@ impl Limits {
     pub(crate) fn new(settings: &Settings, workers: u16) -> Limits {
         let mut limits = Limits {
             workers,
+            members: 0,
             rate_sources: BTreeMap::new(),
             permits: BTreeMap::new(),
             logins: BTreeMap::new(),
@@ -146,7 +149,7 @@ impl Limits {
 
     /// Returns the permits that are to be called back, and those that were granted.
     fn read(&mut self, now: Time, settings: &Settings) -> Vec<(Limit, permit_source::PermitChanges)> {
-        let mut all_changes = Vec::new();
+        let (mut all_changes, holders) = (Vec::new(), self.holders());
         let classes = &settings.classes.all;
         self.rate_sources.retain(|limit, rate_source| {
             let kept = classes.iter().any(|class| rate_of(class, limit).is_some());
@@ -166,10 +169,8 @@ impl Limits {
             for kind in [LimitKind::Transactions, LimitKind::Queries] {
                 let limit = Limit::Class(Arc::clone(&class.name), kind);
                 let Some(rate) = rate_of(class, &limit) else { continue };
-                let rate_source = self
-                    .rate_sources
-                    .entry(limit)
-                    .or_insert_with(|| RateSource::new(rate, over, self.workers + 1, now));
+                let rate_source =
+                    self.rate_sources.entry(limit).or_insert_with(|| RateSource::new(rate, over, holders, now));
                 rate_source.configure(rate, over, now);
             }
             if let Some(rate) = class.limits.logins {
@@ -201,6 +202,18 @@ impl Limits {
         }
         self.permits.retain(|_, permits| !(permits.is_lifted() && permits.is_unused()));
         all_changes
+    }
+
+    /// How many share what a rate gives ahead: one process may join at any time.
+    fn holders(&self) -> u16 {
+        self.workers + self.members.max(1)
+    }
+
+    /// So many other processes are held to these limits from now on.
+    pub(crate) fn set_members(&mut self, members: u16) {
+        self.members = members;
+        let holders = self.holders();
+        self.rate_sources.values_mut().for_each(|rate_source| rate_source.set_holders(holders));
     }
 
     /// Another process takes our place: the permits that are out, and what workers have requested and not got.

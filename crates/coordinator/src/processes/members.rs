@@ -20,6 +20,7 @@ impl Coordinator {
     /// A process joins: all that it has counts as that of a worker of ours.
     pub(super) fn joined(&mut self, now: Time, member: ProcessId, inventory: Inventory, actions: &mut Actions) {
         self.processes.joins(member);
+        self.limits.set_members(self.processes.count());
         let serial = inventory.serial.0.checked_add(SERIALS_LEFT).unwrap_or(SERIALS_LEFT);
         self.serial.0 = self.serial.0.max(serial);
         for PoolUse { key, sessions, tokens, size } in inventory.pools {
@@ -133,6 +134,7 @@ impl Coordinator {
         if !self.processes.leaves(member) {
             return;
         }
+        self.limits.set_members(self.processes.count());
         let holder = Holder::Process(member);
         self.tell_granter_of_lost(holder, actions);
         self.limits.drop_applications_of(member);

@@ -39,6 +39,11 @@ impl Processes {
         holder.process().is_none_or(|process| self.has_member(process))
     }
 
+    /// How many members there are.
+    pub(super) fn count(&self) -> u16 {
+        u16::try_from(self.members.len()).unwrap_or(u16::MAX)
+    }
+
     pub(super) fn members(&self) -> impl Iterator<Item = ProcessId> + use<> {
         self.members.clone().into_iter()
     }

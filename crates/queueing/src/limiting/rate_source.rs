@@ -41,7 +41,12 @@ impl RateSource {
         self.over = over;
     }
 
-    /// When a worker requested last.
+    /// So many share what is given ahead from now on.
+    pub fn set_holders(&mut self, holders: u16) {
+        self.holders = holders.max(1);
+    }
+
+    /// How many tokens are left, when a holder requested last.
     #[must_use]
     pub fn remaining(&self) -> u32 {
         self.bucket.tokens()

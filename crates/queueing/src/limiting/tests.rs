@@ -501,3 +501,15 @@ fn nobody_is_refused_before_every_worker_has_answered() {
     let answers = turn.allowances.iter().map(|answer| (worker_of(answer), answer.granted, answer.answered));
     assert_eq!(answers.collect::<Vec<_>>(), [(WorkerId(2), 0, 1)]);
 }
+
+#[test]
+fn what_is_given_ahead_is_divided_among_all_who_share_it() {
+    let rate = Rate { per_second: 100_000, burst: 100_000 };
+    let mut rate_source = RateSource::new(rate, Over::Delay, 4, Time::ZERO);
+    let mut ahead = |rate_source: &mut RateSource| rate_source.request(Time::ZERO, WorkerId(0), 1)[0].granted;
+    assert_eq!(ahead(&mut rate_source), 1000, "what comes in within AHEAD");
+    rate_source.set_holders(16);
+    assert_eq!(ahead(&mut rate_source), 250, "no more than 4 × AHEAD over all");
+    rate_source.set_holders(4);
+    assert_eq!(ahead(&mut rate_source), 1000);
+}
