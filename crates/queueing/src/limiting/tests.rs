@@ -506,7 +506,7 @@ fn nobody_is_refused_before_every_worker_has_answered() {
 fn what_is_given_ahead_is_divided_among_all_who_share_it() {
     let rate = Rate { per_second: 100_000, burst: 100_000 };
     let mut rate_source = RateSource::new(rate, Over::Delay, 4, Time::ZERO);
-    let mut ahead = |rate_source: &mut RateSource| rate_source.request(Time::ZERO, WorkerId(0), 1)[0].granted;
+    let ahead = |rate_source: &mut RateSource| rate_source.request(Time::ZERO, WorkerId(0), 1)[0].granted;
     assert_eq!(ahead(&mut rate_source), 1000, "what comes in within AHEAD");
     rate_source.set_holders(16);
     assert_eq!(ahead(&mut rate_source), 250, "no more than 4 × AHEAD over all");
