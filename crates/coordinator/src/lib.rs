@@ -49,7 +49,7 @@ use clients::Clients;
 use entry::Entry;
 use homes::Homes;
 use limits::Limits;
-use machine::action::{Action, Actions};
+use machine::action::Actions;
 use machine::event::Event;
 use machine::mail::{
     Applicant, Application, Counted, Failure, Grant, Mail, Refusal, Stop, ToCoordinator, ToDoor, ToWorker,
@@ -458,7 +458,10 @@ impl Coordinator {
         if self.requests.is_due(now) {
             self.grant_requests(now, actions);
         }
-        self.balance_if_due(now, actions);
+        if self.processes.balance_at().is_some_and(|at| at <= now) {
+            let blocked = self.requests.at_their_size(&self.view()).into_iter().collect();
+            processes::balance(now, &mut self.processes, &self.requests, &mut self.pools, &blocked, actions);
+        }
         self.sizes.look(now, &mut self.pools, actions);
         self.forget_unused(now, actions);
         self.serve_limits(now, actions);
@@ -489,9 +492,7 @@ impl Coordinator {
                 *self.pools[pool].at_work.of_mut(holder) = classes;
                 self.requests.push(ServerRequest::new(pool, holder, reserve, now));
                 self.grant_requests(now, actions);
-                if let Holder::Worker(worker) = holder {
-                    self.requests.share_report(&self.pools, pool, worker, actions);
-                }
+                self.requests.share_report(&self.pools, pool, holder, actions);
             }
             ToCoordinator::Opened { pool, holder } => {
                 self.tokens.login_over(pool, holder);
@@ -531,10 +532,7 @@ impl Coordinator {
             ToCoordinator::LoansArrived { from, life, to } => self.loans_arrived(now, from, life, to, actions),
             ToCoordinator::Forgotten { pool, worker } => self.pools.forgotten(pool, worker),
             ToCoordinator::Empty { pool, names } => {
-                for pool in empty_databases::empty(&mut self.pools, &self.settings, now, pool, &names) {
-                    let homes = &self.pools[pool].homes;
-                    homes.iter().for_each(|home| actions.post_to_worker(*home, ToWorker::Vacate { pool }));
-                }
+                empty_databases::empty(&mut self.pools, &self.settings, now, (pool, &names), actions);
             }
             ToCoordinator::Emptied { names } => empty_databases::emptied(&mut self.pools, &self.settings, &names),
             ToCoordinator::Upgrade(turn) => self.turn(now, *turn, actions),
@@ -563,8 +561,6 @@ impl machine::Machine for Coordinator {
             Event::RoundEnded => {}
             other => unreachable!("the coordinator has no connections, and is sent its own mail alone: {other:?}"),
         }
-        let workers = self.homes.workers();
-        debug_assert!(actions.as_slice().iter().all(|action| can_deliver(action, workers)), "{:?}", actions.as_slice());
         self.due = self.find_due();
     }
 
@@ -586,17 +582,6 @@ impl machine::Machine for Coordinator {
     }
 
     fn recycle(&mut self, _buffer: Vec<u8>) {}
-}
-
-/// Mail goes to one of the process's `workers`, and so does the login report that the mail requests.
-fn can_deliver(action: &Action, workers: u16) -> bool {
-    match action {
-        Action::Post { mail: Mail::ToWorker(worker, ToWorker::ShareReport { with, .. }), .. } => {
-            worker.0 < workers && with.0 < workers
-        }
-        Action::Post { mail: Mail::ToWorker(worker, _), .. } => worker.0 < workers,
-        _ => true,
-    }
 }
 
 const _: () = assert!(MAINTENANCE.as_millis() < Duration::from_secs(1).as_millis());

@@ -21,7 +21,7 @@ use queueing::limiting::rate_source::RateSource;
 use queueing::limiting::{Allowance, Limit, TICK, permit_source};
 use units::{Holder, ProcessId, Time, WorkerId, limits};
 
-use crate::applicants::refuse;
+use crate::applicants::{refuse, stays_in};
 use crate::holders::post_allowances;
 
 /// How often what came of logins is reported.
@@ -92,8 +92,8 @@ impl LoginQueue {
 
     /// All that stay in another process leave.
     fn drop_of(&mut self, process: ProcessId) {
-        self.tickets.retain(|applicant, _| !applicant.stays_in(process));
-        self.by_ticket.retain(|_, application| !application.applicant.stays_in(process));
+        self.tickets.retain(|applicant, _| !stays_in(*applicant, process));
+        self.by_ticket.retain(|_, application| !stays_in(application.applicant, process));
     }
 }
 

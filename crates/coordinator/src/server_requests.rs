@@ -18,7 +18,7 @@ use machine::Settings;
 use machine::action::Actions;
 use machine::mail::ToWorker;
 use queueing::classes::{ClassId, ClassSet};
-use units::{Holder, PoolId, PoolKey, ProcessId, Time, WorkerId, limits};
+use units::{Holder, PoolId, PoolKey, ProcessId, Time, limits};
 
 use crate::holders;
 use crate::pools::Pools;
@@ -149,8 +149,8 @@ impl ServerRequests {
     /// A cap keeps a worker from getting its first server of the pool. The workers that have one send it their login report, so that
     /// its clients can log in without a server. There is no such mail between processes: `balance` gets the sessions of each a server of
     /// their own.
-    pub(crate) fn share_report(&self, pools: &Pools, pool: PoolId, with: WorkerId, actions: &mut Actions) {
-        let held = &pools[pool].held;
+    pub(crate) fn share_report(&self, pools: &Pools, pool: PoolId, to: Holder, actions: &mut Actions) {
+        let (Holder::Worker(with), held) = (to, &pools[pool].held) else { return };
         if held.of(with) == 0 && self.has_requests(pool) {
             let workers = held.holders().filter_map(Holder::worker);
             workers.for_each(|worker| actions.post_to_worker(worker, ToWorker::ShareReport { pool, with }));

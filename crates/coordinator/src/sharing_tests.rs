@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use machine::Machine;
+use machine::action::Action;
 use machine::mail::{Mail, ToCoordinator, ToWorker};
 use queueing::classes::{Class, ClassId, ClassSet, Classes, Pattern, Rule};
 use settings::{DatabaseSettings, PoolSize};

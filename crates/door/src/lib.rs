@@ -50,7 +50,6 @@ use machine::mail::{Applicant, Application, Mail, Refusal, ToCoordinator, ToDoor
 use machine::observe::{About, Fact, Level, Peer, Topic};
 use machine::peering::PeerPool;
 use machine::pids::PidKey;
-use machine::processes::{ToGranter, ToProcess};
 use machine::refused_logins::RefusedLogins;
 use machine::upgrade::DoorTurn;
 use machine::{Proved, Settings, Suspension};
@@ -70,7 +69,7 @@ use turns::{LoginTurn, Turns, Use};
 use units::deadline::{Armed, Deadlines, Owner};
 use units::random::Random;
 use units::table::Table;
-use units::{ConnId, DoorId, Kind, PoolKey, ProcessId, Serial, Time, limits};
+use units::{ConnId, DoorId, Kind, PoolKey, Serial, Time, limits};
 use weight::{Weight, Weights};
 use wire::backend::ErrorResponse;
 use wire::frontend::Startup;
@@ -566,10 +565,7 @@ impl Door {
                 }
                 // It may have left.
                 (Asker::Client(conn), CancelNews::Over) => self.close(conn, false, actions),
-                (Asker::Successor { door, number }, _) => {
-                    let told = ToGranter::CancelOver { door: door.0, number };
-                    actions.post_to_process(ProcessId::Successor, ToProcess::ToGranter(told));
-                }
+                (Asker::Successor { door, number }, _) => cancels::tell_successor(door, number, actions),
             }
         }
         while let Some((conn, outcome)) = self.outward.lookups.next_outcome() {

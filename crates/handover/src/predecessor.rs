@@ -14,12 +14,11 @@ use std::thread;
 use std::time::Duration;
 
 use engine::{Handle, Heritage, Leaving};
-use machine::processes::FromProcess;
+use machine::processes::{FromProcess, ProcessId};
 use machine::{Level, Orders};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::sockopt::socket_peercred;
 use rustix::process::{PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
-use units::ProcessId;
 
 use crate::frame::{Frame, receive, send};
 use crate::{FORMAT, descriptors, peer};

@@ -10,10 +10,9 @@ use std::thread;
 use std::time::Duration;
 
 use engine::{Handle, Heritage, Leaving};
-use machine::processes::{FromProcess, ToGranter};
+use machine::processes::{FromProcess, ProcessId, ToGranter};
 use machine::upgrade::{Luggage, ServersLeft};
 use machine::{Orders, Settings};
-use units::ProcessId;
 
 use crate::frame::{Frame, is_end, receive, send};
 use crate::{FORMAT, descriptors, peer};

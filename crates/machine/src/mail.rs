@@ -571,14 +571,6 @@ pub enum Applicant {
     Process { process: ProcessId, ticket: u64 },
 }
 
-impl Applicant {
-    /// Whether it is a client that stays in this other process.
-    #[must_use]
-    pub fn stays_in(self, other: ProcessId) -> bool {
-        matches!(self, Applicant::Process { process, .. } if process == other)
-    }
-}
-
 /// An authenticated client that needs a home.
 #[derive(Clone, Debug)]
 pub struct Application {

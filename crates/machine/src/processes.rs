@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use queueing::limiting::Limit;
 use serde::{Deserialize, Serialize};
+pub use units::ProcessId;
 use units::{ConnId, PoolKey, Serial, Time};
 
 use crate::observe::Peer;

@@ -182,7 +182,7 @@ impl DoorWorld {
             | Action::PublishClasses { .. }
             | Action::AskControl { .. }
             | Action::Ask { .. }
-            | Action::TellOther(_)
+            | Action::PostToProcess { .. }
             | Action::Placed { .. }
             | Action::Report { .. } => {
                 panic!("no business of a door: {action:?}")

@@ -9,9 +9,11 @@ use machine::action::Actions;
 use machine::mail::ToWorker;
 use units::{PoolId, ProcessId, Time};
 
+use super::state::Processes;
 use crate::entry::Entry;
-use crate::server_requests::{CapacityView, ServerRequests};
-use crate::{Coordinator, holders};
+use crate::holders;
+use crate::pools::Pools;
+use crate::server_requests::ServerRequests;
 
 /// One process, and what it has of a pool.
 #[derive(Copy, Clone, Debug)]
@@ -25,30 +27,28 @@ struct Side {
     share: u32,
 }
 
-impl Coordinator {
-    pub(crate) fn balance_if_due(&mut self, now: Time, actions: &mut Actions) {
-        if self.processes.balance_at.is_some_and(|at| at <= now) {
-            self.balance(now, actions);
-        }
+/// Asks for one server of each pool at its size in which a process waits.
+pub(crate) fn balance(
+    now: Time,
+    processes: &mut Processes,
+    requests: &ServerRequests,
+    pools: &mut Pools,
+    blocked: &BTreeSet<PoolId>,
+    actions: &mut Actions,
+) {
+    processes.balance_at = None;
+    if !blocked.is_empty() {
+        processes.balance_soon(now);
     }
-
-    fn balance(&mut self, now: Time, actions: &mut Actions) {
-        self.processes.balance_at = None;
-        let view = CapacityView { settings: &self.settings, pools: &self.pools, tokens: &self.tokens };
-        let blocked: BTreeSet<PoolId> = self.requests.at_their_size(&view).into_iter().collect();
-        if !blocked.is_empty() {
-            self.processes.balance_soon(now);
+    for &pool in blocked {
+        let entry = &mut pools[pool];
+        if entry.held.yielding(now).0 > 0 {
+            continue;
         }
-        for pool in blocked {
-            let entry = &mut self.pools[pool];
-            if entry.held.yielding(now).0 > 0 {
-                continue;
-            }
-            let sides = sides(pool, entry, &self.requests, self.processes.members());
-            let giver = giver(&sides).and_then(|giver| entry.held.yields_of(now, giver.process));
-            if let Some(holder) = giver {
-                holders::post(holder, &entry.key, ToWorker::Recall { pool, busy: true }, actions);
-            }
+        let sides = sides(pool, entry, requests, processes.members());
+        let giver = giver(&sides).and_then(|giver| entry.held.yields_of(now, giver.process));
+        if let Some(holder) = giver {
+            holders::post(holder, &entry.key, ToWorker::Recall { pool, busy: true }, actions);
         }
     }
 }

@@ -161,7 +161,13 @@ impl Coordinator {
                 let count = self.pools.id_of(&key).map_or(0, |pool| granter.requested(pool));
                 granter.tell(ToGranter::StillNeeded { key, count }, actions);
             }
-            ToMember::Recall { key, busy } => self.recall(now, key, busy, actions),
+            ToMember::Recall { key, busy } => {
+                let pool = self.pools.id_of(&key);
+                match pool.and_then(|pool| Some((pool, self.pools[pool].held.yields_next(now)?))) {
+                    Some((pool, holder)) => holders::post(holder, &key, ToWorker::Recall { pool, busy }, actions),
+                    None => granter.tell(ToGranter::NothingIdle { key, busy }, actions),
+                }
+            }
             ToMember::Shrink { key, count } => {
                 let Some(pool) = self.pools.id_of(&key) else { return };
                 let entry = &mut self.pools[pool];
@@ -208,14 +214,6 @@ impl Coordinator {
         let asked = granter.servers.entry(pool).or_default();
         let count = asked.len().min(count as usize);
         asked.drain(..count).collect()
-    }
-
-    fn recall(&mut self, now: Time, key: PoolKey, busy: bool, actions: &mut Actions) {
-        let asked = self.pools.id_of(&key).and_then(|pool| Some((pool, self.pools[pool].held.yields_next(now)?)));
-        match asked {
-            Some((pool, holder)) => holders::post(holder, &key, ToWorker::Recall { pool, busy }, actions),
-            None => self.processes.tell_granter(ToGranter::NothingIdle { key, busy }, actions),
-        }
     }
 
     /// The oldest requests get what was granted.

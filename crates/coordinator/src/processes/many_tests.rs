@@ -7,7 +7,6 @@ use machine::action::{Action, Actions};
 use machine::event::Event;
 use machine::mail::{Mail, ToCoordinator, ToWorker};
 use machine::processes::{FromProcess, Inventory, PoolUse, ToGranter, ToMember, ToProcess};
-use machine::sabotage::Fault;
 use machine::upgrade::Turn;
 use machine::{Machine, Orders, Settings};
 use queueing::board::Board;
@@ -343,7 +342,7 @@ fn the_granter_hears_what_a_member_had_that_has_left() {
 #[test]
 #[cfg(debug_assertions)]
 fn a_process_that_has_left_and_still_counts_is_found() {
-    let mut budget = Budget::new(4, |settings| settings.sabotage = Some(Fault::KeepTokensOfMembers));
+    let mut budget = Budget::new(4, |settings| settings.sabotage = Some(machine::sabotage::Fault::KeepTokensOfMembers));
     budget.joins(A, 1, 2);
     budget.fault = true;
     budget.leaves(A);

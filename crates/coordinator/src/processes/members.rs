@@ -5,7 +5,7 @@ use std::sync::Arc;
 use machine::Proved;
 use machine::action::Actions;
 use machine::mail::{Applicant, Application, ToCoordinator, ToDoor};
-use machine::processes::{Inventory, PoolUse, ToGranter, ToMember, ToProcess};
+use machine::processes::{FromProcess, Inventory, PoolUse, ToGranter, ToMember, ToProcess};
 use machine::sabotage::{Fault, does};
 use machine::upgrade::DoorTurn;
 use queueing::classes::{ClassId, ClassSet, DEFAULT};
@@ -17,8 +17,21 @@ use crate::{Coordinator, sizes};
 const SERIALS_LEFT: i32 = 1 << 16;
 
 impl Coordinator {
+    /// Mail of another process, or that it has left.
+    pub(crate) fn hear_process(&mut self, now: Time, from: ProcessId, said: FromProcess, actions: &mut Actions) {
+        match said {
+            FromProcess::ToGranter(ToGranter::Begun(inventory)) => self.joined(now, from, inventory, actions),
+            FromProcess::ToGranter(said) => self.hear_member(now, from, said, actions),
+            FromProcess::ToMember(said) => self.hear_granter(now, from, said, actions),
+            FromProcess::Left => {
+                self.member_left(now, from, actions);
+                self.granter_left(now, from, actions);
+            }
+        }
+    }
+
     /// A process joins: all that it has counts as that of a worker of ours.
-    pub(super) fn joined(&mut self, now: Time, member: ProcessId, inventory: Inventory, actions: &mut Actions) {
+    fn joined(&mut self, now: Time, member: ProcessId, inventory: Inventory, actions: &mut Actions) {
         self.processes.joins(member);
         self.limits.set_members(self.processes.count());
         let serial = inventory.serial.0.checked_add(SERIALS_LEFT).unwrap_or(SERIALS_LEFT);
@@ -74,7 +87,7 @@ impl Coordinator {
     }
 
     /// Mail of a member. It may come from one that is none any more.
-    pub(super) fn hear_member(&mut self, now: Time, member: ProcessId, said: ToGranter, actions: &mut Actions) {
+    fn hear_member(&mut self, now: Time, member: ProcessId, said: ToGranter, actions: &mut Actions) {
         if let ToGranter::CancelOver { door, number } = said {
             return actions.post_to_door(DoorId(door), ToDoor::Upgrade(DoorTurn::CancelOver { number }));
         }
@@ -125,7 +138,7 @@ impl Coordinator {
     }
 
     /// A process has left, or died, with all that it had.
-    pub(super) fn member_left(&mut self, now: Time, member: ProcessId, actions: &mut Actions) {
+    fn member_left(&mut self, now: Time, member: ProcessId, actions: &mut Actions) {
         if member == ProcessId::Predecessor {
             // There is one.
             actions.post_to_door(DoorId(0), ToDoor::Upgrade(DoorTurn::PredecessorGone));

@@ -25,25 +25,5 @@ mod state;
 mod tests;
 mod upgrade;
 
-use machine::action::Actions;
-use machine::processes::{FromProcess, ToGranter};
-use units::{ProcessId, Time};
-
-use crate::Coordinator;
-
+pub(crate) use balance::balance;
 pub(crate) use state::Processes;
-
-impl Coordinator {
-    /// Mail of another process, or that it has left.
-    pub(crate) fn hear_process(&mut self, now: Time, from: ProcessId, said: FromProcess, actions: &mut Actions) {
-        match said {
-            FromProcess::ToGranter(ToGranter::Begun(inventory)) => self.joined(now, from, inventory, actions),
-            FromProcess::ToGranter(said) => self.hear_member(now, from, said, actions),
-            FromProcess::ToMember(said) => self.hear_granter(now, from, said, actions),
-            FromProcess::Left => {
-                self.member_left(now, from, actions);
-                self.granter_left(now, from, actions);
-            }
-        }
-    }
-}

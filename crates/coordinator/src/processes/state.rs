@@ -11,6 +11,8 @@ use machine::processes::{ToGranter, ToProcess};
 use queueing::limiting::Limit;
 use units::{Holder, PoolId, ProcessId, Time};
 
+use crate::applicants::stays_in;
+
 /// How often it is looked whether a process has more of a pool than its part while another one waits.
 const BALANCE: Duration = Duration::from_millis(50);
 
@@ -153,7 +155,7 @@ impl Granter {
     /// A member of ours has left: nothing that is granted is for it any more. A client that is let in nevertheless is said to have departed.
     pub(super) fn forget_requests_of(&mut self, member: ProcessId) {
         let holder = Holder::Process(member);
-        self.applications.retain(|_, application| !application.applicant.stays_in(member));
+        self.applications.retain(|_, application| !stays_in(application.applicant, member));
         self.servers.values_mut().for_each(|holders| holders.retain(|one| *one != holder));
         self.allowances.values_mut().for_each(|asked| asked.retain(|(one, _)| *one != holder));
     }
