@@ -4,18 +4,23 @@ use machine::Settings;
 use machine::action::Actions;
 use machine::mail::{Applicant, Refusal, ToDoor};
 use machine::observe::{About, Fact, Level, Peer, Topic};
-use machine::upgrade::{ToOther, ToPredecessor};
+use machine::processes::{ToMember, ToProcess};
 use units::names::shown;
-use units::{ConnId, PoolKey};
+use units::{ConnId, PoolKey, ProcessId};
 
 /// It gets none: its door is told, or the process in which it stays.
 pub(crate) fn refuse(applicant: Applicant, why: Refusal, actions: &mut Actions) {
     match applicant {
         Applicant::Login { door, login } => actions.post_to_door(door, ToDoor::NotPlaced { login, why }),
-        Applicant::Elsewhere { ticket } => {
-            actions.tell_other(ToOther::Predecessor(ToPredecessor::NotAdmitted { ticket, why }));
+        Applicant::Process { process, ticket } => {
+            actions.post_to_process(process, ToProcess::ToMember(ToMember::NotAdmitted { ticket, why }));
         }
     }
+}
+
+/// Whether it is a client that stays in this other process.
+pub(crate) fn stays_in(applicant: Applicant, other: ProcessId) -> bool {
+    matches!(applicant, Applicant::Process { process, .. } if process == other)
 }
 
 /// No client has named this database before: it may be one of `*`.

@@ -5,18 +5,25 @@
 //! and that once a minute as long as none has succeeded.
 
 use machine::Settings;
+use machine::action::Actions;
+use machine::mail::ToWorker;
 use sql::Word;
 use units::{PoolId, Time, limits};
 
 use crate::pools::Pools;
 
 /// Whatever pool has servers in a database that is called by one of `names`, at a server of pool `from`, is to leave it, and
-/// none is opened there for min_pool_size meanwhile. Returns the pools whose homes are to be told.
-pub(crate) fn empty(pools: &mut Pools, settings: &Settings, now: Time, from: PoolId, names: &[Word]) -> Vec<PoolId> {
+/// none is opened there for min_pool_size meanwhile.
+pub(crate) fn empty(
+    pools: &mut Pools,
+    settings: &Settings,
+    now: Time,
+    (from, names): (PoolId, &[Word]),
+    actions: &mut Actions,
+) {
     let from = pools.get(from).and_then(|from| settings.database(&from.key.database));
     // A reload may have removed it.
-    let Some(hosts) = from.map(|database| database.hosts.clone()) else { return Vec::new() };
-    let mut leaving = Vec::new();
+    let Some(hosts) = from.map(|database| database.hosts.clone()) else { return };
     for (pool, entry) in pools.iter_mut().filter(|(_, entry)| entry.is_live()) {
         let Some(database) = settings.database(&entry.key.database) else { continue };
         let is_there = database.hosts.iter().any(|host| hosts.contains(host));
@@ -26,10 +33,9 @@ pub(crate) fn empty(pools: &mut Pools, settings: &Settings, now: Time, from: Poo
         }
         (entry.emptying.vacated_at, entry.emptying.vacant_until) = (Some(now), now + limits::VACATING);
         if entry.held.total() > 0 {
-            leaving.push(pool);
+            entry.homes.iter().for_each(|home| actions.post_to_worker(*home, ToWorker::Vacate { pool }));
         }
     }
-    leaving
 }
 
 /// A statement has succeeded that needed these empty: the next need not wait.

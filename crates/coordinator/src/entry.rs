@@ -6,7 +6,7 @@ use std::sync::Arc;
 use machine::sabotage::{Fault, does};
 use machine::{Marks, Settings};
 use queueing::classes::ClassSet;
-use units::{PoolKey, Time, WorkerId};
+use units::{ByHolder, Holder, PoolKey, Time, WorkerId};
 
 use crate::announced::Announced;
 use crate::auto::{self, Auto};
@@ -19,12 +19,12 @@ use crate::rules::Rules;
 pub(crate) struct Entry {
     pub(crate) key: PoolKey,
     pub(crate) homes: Vec<WorkerId>,
-    /// Sessions, by worker.
-    pub(crate) sessions: Vec<u32>,
+    /// Sessions, by holder.
+    pub(crate) sessions: ByHolder<u32>,
     /// The same, by the users that logged in too.
-    users: BTreeMap<(WorkerId, Arc<str>), u32>,
-    /// Classes with work at the last request, by worker.
-    pub(crate) at_work: Vec<ClassSet>,
+    users: BTreeMap<(Holder, Arc<str>), u32>,
+    /// Classes with work at the last request, by holder.
+    pub(crate) at_work: ByHolder<ClassSet>,
     pub(crate) rules: Rules,
     /// How many servers it may have, without its reserve.
     pub(crate) size: u32,
@@ -50,14 +50,13 @@ pub(crate) struct Emptying {
 
 impl Entry {
     /// A pool of this name, as the settings describe it, that lives nowhere yet.
-    /// `workers`: and one that stands for another process.
-    pub(crate) fn new(key: PoolKey, workers: usize, settings: &Settings) -> Entry {
+    pub(crate) fn new(key: PoolKey, workers: u16, settings: &Settings) -> Entry {
         let mut entry = Entry {
             key,
             homes: Vec::new(),
-            sessions: vec![0; workers],
+            sessions: ByHolder::new(workers),
             users: BTreeMap::new(),
-            at_work: vec![ClassSet::default(); workers],
+            at_work: ByHolder::new(workers),
             rules: Rules::default(),
             size: 0,
             auto: None,
@@ -90,23 +89,24 @@ impl Entry {
         if self.size == 0 || !does(settings, Fault::KeepUserLimit) {
             rules.max_user = own.max_user_connections;
         }
-        (self.size, self.auto) = auto::found(self.auto.take(), &self.rules, self.sessions.len() - 1, settings, &own);
+        (self.size, self.auto) =
+            auto::found(self.auto.take(), &self.rules, self.sessions.workers().len(), settings, &own);
     }
 
     /// A session lives there from now on.
-    pub(crate) fn session_came(&mut self, worker: WorkerId, user: &Arc<str>) {
-        self.sessions[usize::from(worker.0)] += 1;
-        *self.users.entry((worker, Arc::clone(user))).or_default() += 1;
+    pub(crate) fn session_came(&mut self, holder: Holder, user: &Arc<str>) {
+        *self.sessions.of_mut(holder) += 1;
+        *self.users.entry((holder, Arc::clone(user))).or_default() += 1;
     }
 
     /// Whether a session of this user is counted there.
-    pub(crate) fn has_session(&self, worker: WorkerId, user: &Arc<str>) -> bool {
-        self.users.contains_key(&(worker, Arc::clone(user)))
+    pub(crate) fn has_session(&self, holder: Holder, user: &Arc<str>) -> bool {
+        self.users.contains_key(&(holder, Arc::clone(user)))
     }
 
-    pub(crate) fn session_left(&mut self, worker: WorkerId, user: &Arc<str>) {
-        self.sessions[usize::from(worker.0)] -= 1;
-        let key = (worker, Arc::clone(user));
+    pub(crate) fn session_left(&mut self, holder: Holder, user: &Arc<str>) {
+        *self.sessions.of_mut(holder) -= 1;
+        let key = (holder, Arc::clone(user));
         let count = self.users.get_mut(&key).expect("a session leaves that has come");
         *count -= 1;
         if *count == 0 {
@@ -115,8 +115,8 @@ impl Entry {
     }
 
     /// A user for each session that lives there.
-    pub(crate) fn users_of(&self, worker: WorkerId) -> Vec<Arc<str>> {
-        let there = self.users.iter().filter(|((home, _), _)| *home == worker);
+    pub(crate) fn users_of(&self, holder: Holder) -> Vec<Arc<str>> {
+        let there = self.users.iter().filter(|((one, _), _)| *one == holder);
         there.flat_map(|((_, user), count)| (0..*count).map(|_| Arc::clone(user))).collect()
     }
 
@@ -143,7 +143,7 @@ impl Entry {
     /// Whether it lacks a server that min_pool_size requires, and that may be opened though no session waits. One whose lifetime
     /// is about to end does not count.
     pub(crate) fn is_short(&self, now: Time) -> bool {
-        let inhabited = self.rules.forced || self.sessions.iter().any(|&sessions| sessions > 0);
+        let inhabited = self.rules.forced || self.sessions.values().any(|sessions| sessions > 0);
         self.held.lasting(now, self.rules.lifetime) < self.rules.min && inhabited && self.emptying.vacant_until <= now
     }
 
@@ -154,7 +154,7 @@ impl Entry {
 
     /// A home for one more session: the one that has the fewest of its sessions.
     pub(crate) fn home_for_session(&self) -> WorkerId {
-        let home = self.homes.iter().copied().min_by_key(|home| self.sessions[usize::from(home.0)]);
+        let home = self.homes.iter().copied().min_by_key(|home| self.sessions.of(*home));
         home.expect("a pool has a home")
     }
 
@@ -165,7 +165,7 @@ impl Entry {
 
     /// Neither a session nor a token.
     pub(crate) fn is_empty(&self) -> bool {
-        self.held.is_nothing() && self.sessions.iter().all(|&sessions| sessions == 0)
+        self.held.is_nothing() && self.sessions.values().all(|sessions| sessions == 0)
     }
 }
 

@@ -1,9 +1,9 @@
-//! The tokens of one pool: which workers have them, since when, and which are to give one back.
+//! The tokens of one pool: which holders have them, since when, and which are to give one back.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use units::{Life, Time, WorkerId, limits};
+use units::{ByHolder, Holder, Life, ProcessId, Time, WorkerId, limits};
 
 use crate::sharing::SLICE;
 
@@ -12,7 +12,7 @@ use crate::sharing::SLICE;
 pub(crate) struct Held {
     /// What workers tell of a server that travels may overtake each other, so a single count can be below zero for a moment; the
     /// sum never is, and limits are about the sum.
-    by_worker: Vec<i32>,
+    by_holder: ByHolder<i32>,
     /// Of workers that have panicked, until it is known which of them are of servers that are on their way elsewhere.
     lapsing: Vec<(WorkerId, u32)>,
     /// What has gone from workers that are not known here yet, though others know them.
@@ -21,14 +21,14 @@ pub(crate) struct Held {
     over: u32,
     /// When they were given out, the oldest first.
     granted_at: VecDeque<Time>,
-    /// Workers that were asked to give one back at their next release, and when.
-    yields: Vec<(WorkerId, Time)>,
+    /// Holders that were asked to give one back at their next release, and when.
+    yields: Vec<(Holder, Time)>,
 }
 
 impl Held {
-    pub(crate) fn new(workers: usize) -> Held {
+    pub(crate) fn new(workers: u16) -> Held {
         Held {
-            by_worker: vec![0; workers],
+            by_holder: ByHolder::new(workers),
             lapsing: Vec::new(),
             gone_later: Vec::new(),
             over: 0,
@@ -38,14 +38,14 @@ impl Held {
     }
 
     pub(crate) fn total(&self) -> u32 {
-        let sum: i32 = self.by_worker.iter().sum();
+        let sum: i32 = self.by_holder.values().sum();
         let gone = self.gone_later.len() as i32;
         u32::try_from(sum + self.lapsing_count() as i32 - gone).expect("I12: more tokens came back than were given out")
     }
 
-    /// Those of one worker.
-    pub(crate) fn of(&self, worker: WorkerId) -> u32 {
-        u32::try_from(self.by_worker[usize::from(worker.0)]).unwrap_or(0)
+    /// Those of one holder.
+    pub(crate) fn of(&self, holder: impl Into<Holder>) -> u32 {
+        u32::try_from(self.by_holder.of(holder)).unwrap_or(0)
     }
 
     fn lapsing_count(&self) -> u32 {
@@ -56,17 +56,18 @@ impl Held {
         self.over
     }
 
-    pub(crate) fn granted(&mut self, now: Time, worker: WorkerId) {
-        self.by_worker[usize::from(worker.0)] += 1;
+    pub(crate) fn granted(&mut self, now: Time, holder: impl Into<Holder>) {
+        *self.by_holder.of_mut(holder) += 1;
         self.granted_at.push_back(now);
     }
 
     /// One has come back.
-    pub(crate) fn freed(&mut self, worker: WorkerId) {
+    pub(crate) fn freed(&mut self, holder: impl Into<Holder>) {
+        let holder = holder.into();
         assert!(self.total() > 0, "I12: a token came back that was not out");
-        self.by_worker[usize::from(worker.0)] -= 1;
+        *self.by_holder.of_mut(holder) -= 1;
         self.came_back();
-        self.has_yielded(worker);
+        self.has_yielded(holder);
     }
 
     fn came_back(&mut self) {
@@ -76,8 +77,8 @@ impl Held {
 
     /// A worker has panicked: what it has lapses. `life`: of the next one.
     pub(crate) fn lapse(&mut self, worker: WorkerId, life: Life) {
-        self.yields.retain(|(asked, _)| *asked != worker);
-        let held = std::mem::take(&mut self.by_worker[usize::from(worker.0)]);
+        self.yields.retain(|(asked, _)| *asked != Holder::Worker(worker));
+        let held = self.by_holder.take(worker);
         // What it has got from others it has told itself, and before.
         let held = u32::try_from(held).expect("I12: only what a worker has is lent by it");
         if held > 0 {
@@ -85,7 +86,7 @@ impl Held {
         }
         let gone = self.gone_later.iter().filter(|gone| **gone == (worker, life)).count() as i32;
         self.gone_later.retain(|gone| *gone != (worker, life));
-        self.by_worker[usize::from(worker.0)] = -gone;
+        *self.by_holder.of_mut(worker) = -gone;
     }
 
     /// The servers are closed whose tokens have lapsed and are not held elsewhere: how many are free for that.
@@ -101,19 +102,19 @@ impl Held {
     pub(crate) fn moved_from_lapsed(&mut self, from: WorkerId, to: WorkerId) {
         let lapsed = self.lapsing.iter_mut().find(|(worker, count)| *worker == from && *count > 0);
         lapsed.expect("I12: only what a worker had is lent by it").1 -= 1;
-        self.by_worker[usize::from(to.0)] += 1;
+        *self.by_holder.of_mut(to) += 1;
     }
 
-    /// A server is another worker's now.
-    pub(crate) fn moved(&mut self, from: WorkerId, to: WorkerId) {
-        self.by_worker[usize::from(from.0)] -= 1;
-        self.by_worker[usize::from(to.0)] += 1;
+    /// A server is another holder's now.
+    pub(crate) fn moved(&mut self, from: impl Into<Holder>, to: WorkerId) {
+        *self.by_holder.of_mut(from) -= 1;
+        *self.by_holder.of_mut(to) += 1;
     }
 
     /// A server has arrived that a worker has lent which is in the place of the one that is known here.
     pub(crate) fn moved_from_later(&mut self, from: WorkerId, life: Life, to: WorkerId) {
         self.gone_later.push((from, life));
-        self.by_worker[usize::from(to.0)] += 1;
+        *self.by_holder.of_mut(to) += 1;
     }
 
     /// Those of servers whose lifetime does not end soon.
@@ -138,60 +139,70 @@ impl Held {
         (coming as u32, (self.yields.len() - coming) as u32)
     }
 
-    /// The worker that has most tokens beyond those that it is to give back is asked to give one. `None`: no worker has any, as
+    /// The holder that has most tokens beyond those that it is to give back is asked to give one. `None`: nobody has any, as
     /// after a panic, until it is known what becomes of them.
-    pub(crate) fn yields_next(&mut self, now: Time) -> Option<WorkerId> {
-        let to_give = |worker: usize| self.yields.iter().filter(|(asked, _)| usize::from(asked.0) == worker).count();
-        let holders = (0..self.by_worker.len()).filter(|&worker| self.by_worker[worker] > 0);
-        let worker = WorkerId(holders.max_by_key(|&worker| self.by_worker[worker] - to_give(worker) as i32)? as u16);
-        self.yields.push((worker, now));
-        Some(worker)
+    pub(crate) fn yields_next(&mut self, now: Time) -> Option<Holder> {
+        let to_give = |holder: Holder| self.yields.iter().filter(|(asked, _)| *asked == holder).count();
+        let holders = self.by_holder.iter().filter(|(_, held)| *held > 0);
+        let (holder, _) = holders.max_by_key(|(holder, held)| held - to_give(*holder) as i32)?;
+        self.yields.push((holder, now));
+        Some(holder)
     }
 
-    /// As [`Held::yields_next`], of the workers other than this one, or of it alone. `None`: they have none.
-    pub(crate) fn yields_of(&mut self, now: Time, one: WorkerId, is_it: bool) -> Option<WorkerId> {
-        let asked = (0..self.by_worker.len()).filter(|worker| (*worker == usize::from(one.0)) == is_it);
-        let richest =
-            asked.max_by_key(|&worker| self.by_worker[worker]).filter(|&worker| self.by_worker[worker] > 0)?;
-        let worker = WorkerId(richest as u16);
-        self.yields.push((worker, now));
-        Some(worker)
+    /// As [`Held::yields_next`], of this process, or of the workers here. `None`: they have none.
+    pub(crate) fn yields_of(&mut self, now: Time, process: Option<ProcessId>) -> Option<Holder> {
+        let asked = self.by_holder.iter().filter(|(holder, _)| holder.process() == process);
+        let (richest, _) = asked.max_by_key(|(_, held)| *held).filter(|(_, held)| *held > 0)?;
+        self.yields.push((richest, now));
+        Some(richest)
     }
 
-    /// A worker that was asked to give one back has, or has none. Whether it was asked.
-    pub(crate) fn has_yielded(&mut self, worker: WorkerId) -> bool {
-        let index = self.yields.iter().position(|(asked, _)| *asked == worker);
+    /// A process has left that has nothing any more, and gives nothing back.
+    pub(crate) fn forget(&mut self, process: ProcessId) {
+        self.yields.retain(|(asked, _)| asked.process() != Some(process));
+        if self.by_holder.of(process) == 0 {
+            self.by_holder.take(process);
+        }
+    }
+
+    /// The other processes that are counted to have some, or to have had some since they joined.
+    pub(crate) fn processes(&self) -> impl Iterator<Item = ProcessId> {
+        self.by_holder.processes()
+    }
+
+    /// A holder that was asked to give one back has, or has none. Whether it was asked.
+    pub(crate) fn has_yielded(&mut self, holder: Holder) -> bool {
+        let index = self.yields.iter().position(|(asked, _)| *asked == holder);
         index.map(|index| self.yields.remove(index)).is_some()
     }
 
     /// Of these workers, the one that has fewest.
     pub(crate) fn poorest(&self, homes: &[WorkerId]) -> Option<WorkerId> {
-        homes.iter().copied().min_by_key(|home| self.by_worker[usize::from(home.0)])
+        homes.iter().copied().min_by_key(|home| self.by_holder.of(*home))
     }
 
-    /// Whether no worker is counted to have any, or to owe one.
+    /// Whether no holder is counted to have any, or to owe one.
     pub(crate) fn is_nothing(&self) -> bool {
-        self.by_worker.iter().all(|&held| held == 0) && self.lapsing_count() == 0 && self.gone_later.is_empty()
+        self.by_holder.values().all(|held| held == 0) && self.lapsing_count() == 0 && self.gone_later.is_empty()
     }
 
-    /// Workers that have some.
-    pub(crate) fn holders(&self) -> impl Iterator<Item = WorkerId> {
-        let held = self.by_worker.iter().enumerate().filter(|(_, held)| **held > 0);
-        held.map(|(worker, _)| WorkerId(worker as u16))
+    /// Holders that have some.
+    pub(crate) fn holders(&self) -> impl Iterator<Item = Holder> {
+        self.by_holder.iter().filter(|(_, held)| *held > 0).map(|(holder, _)| holder)
     }
 
-    /// The pool may have so many from now on: how many each worker is to give up, from the one that has most.
-    pub(crate) fn shrink(&mut self, most: u32) -> impl Iterator<Item = (WorkerId, u32)> {
+    /// The pool may have `most` from now on: how many each holder is to give up, from the one that has most.
+    pub(crate) fn shrink(&mut self, most: u32) -> impl Iterator<Item = (Holder, u32)> {
         self.over = self.total().saturating_sub(most);
-        let mut left = self.by_worker.clone();
+        let mut left: Vec<(Holder, i32, i32)> =
+            self.by_holder.iter().map(|(holder, held)| (holder, held, held)).collect();
         // What lapses comes back by itself.
         for _ in 0..self.over.saturating_sub(self.lapsing_count()) {
-            if let Some(most) = left.iter_mut().max_by_key(|held| **held) {
+            if let Some((_, _, most)) = left.iter_mut().max_by_key(|(_, _, left)| *left) {
                 *most -= 1;
             }
         }
-        let workers = self.by_worker.iter().zip(left).enumerate();
-        workers.map(|(worker, (held, left))| (WorkerId(worker as u16), u32::try_from(held - left).unwrap_or(0)))
+        left.into_iter().map(|(holder, held, left)| (holder, u32::try_from(held - left).unwrap_or(0)))
     }
 }
 
@@ -216,9 +227,9 @@ mod tests {
         for worker in [HERE, THERE, THERE, THERE] {
             held.granted(Time::ZERO, worker);
         }
-        assert_eq!(held.shrink(2).collect::<Vec<_>>(), [(HERE, 0), (THERE, 2)]);
+        assert_eq!(held.shrink(2).collect::<Vec<_>>(), [(HERE.into(), 0), (THERE.into(), 2)]);
         assert_eq!(held.over(), 2);
-        assert_eq!([held.yields_next(Time::ZERO), held.yields_next(Time::ZERO)], [Some(THERE); 2]);
+        assert_eq!([held.yields_next(Time::ZERO), held.yields_next(Time::ZERO)], [Some(THERE.into()); 2]);
         held.freed(THERE);
         assert_eq!((held.total(), held.over(), held.yielding(Time::ZERO)), (3, 1, (1, 0)));
     }
@@ -240,7 +251,7 @@ mod tests {
             held.granted(Time::ZERO, worker);
         }
         held.lapse(HERE, Life::default().next());
-        assert_eq!((held.total(), held.holders().collect::<Vec<_>>()), (3, vec![THERE]));
+        assert_eq!((held.total(), held.holders().collect::<Vec<_>>()), (3, vec![THERE.into()]));
         assert_eq!(held.shrink(1).map(|(_, count)| count).collect::<Vec<_>>(), [0, 0], "two come back by themselves");
         // One of the two was on its way.
         held.moved_from_lapsed(HERE, THERE);
@@ -261,7 +272,10 @@ mod tests {
         assert_eq!(held.total(), 2);
         held.lapse(HERE, life);
         held.moved(THERE, HERE);
-        assert_eq!((held.release_lapsed(HERE), held.total(), held.holders().collect::<Vec<_>>()), (1, 1, vec![THERE]));
+        assert_eq!(
+            (held.release_lapsed(HERE), held.total(), held.holders().collect::<Vec<_>>()),
+            (1, 1, vec![THERE.into()])
+        );
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use machine::Violation;
+use units::Holder;
 
 use crate::Coordinator;
 use crate::homes::Burden;
@@ -20,7 +21,11 @@ pub(crate) fn check(coordinator: &Coordinator) -> Result<(), Violation> {
         if held > entry.most() + entry.held.over() {
             return violation(5, format!("{:?} holds {held} tokens", entry.key));
         }
-        burden.iter_mut().zip(&entry.sessions).for_each(|(burden, sessions)| burden.sessions += sessions);
+        let unknown = entry.held.processes().chain(entry.sessions.processes());
+        if let Some(process) = unknown.map(Holder::Process).find(|holder| !coordinator.processes.knows(*holder)) {
+            return violation(12, format!("{:?}: {process:?} has left, and is counted to have something", entry.key));
+        }
+        burden.iter_mut().zip(entry.sessions.workers()).for_each(|(burden, sessions)| burden.sessions += sessions);
         if entry.is_live() {
             *databases.entry(&entry.key.database).or_default() += 1;
             entry.homes.iter().for_each(|home| burden[usize::from(home.0)].pools += 1);
@@ -29,6 +34,9 @@ pub(crate) fn check(coordinator: &Coordinator) -> Result<(), Violation> {
     if burden != coordinator.homes.burden() || !databases.into_iter().eq(coordinator.pools.by_database().iter()) {
         let counted = coordinator.homes.burden();
         return violation(12, format!("{burden:?} lives on workers, {counted:?} is counted"));
+    }
+    if let Some(process) = coordinator.requests.holders().find(|holder| !coordinator.processes.knows(*holder)) {
+        return violation(12, format!("{process:?} has left, and waits for a server"));
     }
     let (total, counted): (u32, u32) = (tokens.values().sum(), coordinator.tokens.count());
     if total != counted {

@@ -23,11 +23,13 @@ mod empty_databases;
 mod entry;
 mod failures;
 mod held;
+mod holders;
 mod homes;
 mod invariants;
 mod limits;
 mod panicked;
 mod pools;
+mod processes;
 mod renewals;
 mod rules;
 mod server_requests;
@@ -38,7 +40,6 @@ mod sizes;
 mod stopping;
 mod tokens;
 mod unused;
-mod upgrade;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -48,13 +49,14 @@ use clients::Clients;
 use entry::Entry;
 use homes::Homes;
 use limits::Limits;
-use machine::action::{Action, Actions};
+use machine::action::Actions;
 use machine::event::Event;
 use machine::mail::{
     Applicant, Application, Counted, Failure, Grant, Mail, Refusal, Stop, ToCoordinator, ToDoor, ToWorker,
 };
 use machine::{Proved, Settings, Violation};
 use pools::Pools;
+use processes::Processes;
 use queueing::board::Board;
 use queueing::limiting::Limit;
 use queueing::refusals::News;
@@ -64,9 +66,8 @@ use server_requests::{CapacityView, ServerRequest, ServerRequests};
 use sizes::Sizes;
 use tokens::{Obstacle, Tokens};
 use units::limits::MAINTENANCE;
-use units::{ConnId, PoolId, PoolKey, Serial, Time, WorkerId};
+use units::{ConnId, Holder, PoolId, PoolKey, Serial, Time, WorkerId};
 use unused::Unused;
-use upgrade::Upgrade;
 
 /// The console is no pool: its sessions live on the first worker under this id.
 pub const CONSOLE: PoolId = PoolId(0);
@@ -90,7 +91,7 @@ pub struct Coordinator {
     maintains: bool,
     maintain_at: Time,
     stop: Option<Stop>,
-    upgrade: Upgrade,
+    processes: Processes,
     /// When it has something to do by itself: asked twice a round, and found anew after each step.
     due: Option<Time>,
 }
@@ -99,7 +100,7 @@ impl Coordinator {
     #[must_use]
     pub fn new(workers: u16, settings: Arc<Settings>) -> Coordinator {
         let mut coordinator = Coordinator {
-            limits: Limits::new(&settings, workers + 1),
+            limits: Limits::new(&settings, workers),
             settings,
             pools: Pools::default(),
             homes: Homes::new(workers),
@@ -113,7 +114,7 @@ impl Coordinator {
             maintains: false,
             maintain_at: Time::ZERO,
             stop: None,
-            upgrade: Upgrade::default(),
+            processes: Processes::default(),
             due: None,
         };
         let name: Arc<str> = connections::databases::CONSOLE_DATABASE.into();
@@ -184,7 +185,7 @@ impl Coordinator {
 
     fn add_pool(&mut self, key: PoolKey) -> Option<PoolId> {
         let id = self.pools.next_id()?;
-        let mut entry = Entry::new(key, usize::from(self.homes.workers()) + 1, &self.settings);
+        let mut entry = Entry::new(key, self.homes.workers(), &self.settings);
         self.maintains |= entry.rules.min > 0;
         entry.homes = self.homes.choose(id, sizes::expected(&entry));
         self.pools.add(id, entry);
@@ -211,7 +212,7 @@ impl Coordinator {
             return false;
         };
         match applicant {
-            Applicant::Elsewhere { ticket } => self.admit_elsewhere(ticket, pool, user, actions),
+            Applicant::Process { process, ticket } => self.admit_to_member(process, ticket, (pool, user), actions),
             Applicant::Login { door, login } => {
                 if is_first {
                     log_database(&self.settings, login, &key, peer, actions);
@@ -254,40 +255,41 @@ impl Coordinator {
     fn place_session(&mut self, pool: PoolId, user: &Arc<str>) -> WorkerId {
         let entry = &mut self.pools[pool];
         let worker = entry.home_for_session();
-        entry.session_came(worker, user);
+        entry.session_came(worker.into(), user);
         self.homes.session_came(worker);
         self.unused.comes_into_use(pool, entry);
         self.clients.came(&entry.key.database, user);
         worker
     }
 
-    fn departed(&mut self, pool: PoolId, worker: WorkerId, user: &Arc<str>) {
-        let is_here = worker != self.elsewhere();
+    fn departed(&mut self, pool: PoolId, holder: Holder, user: &Arc<str>) {
         let entry = &mut self.pools[pool];
-        entry.session_left(worker, user);
-        if is_here {
+        entry.session_left(holder, user);
+        if let Holder::Worker(worker) = holder {
             self.homes.session_left(worker);
         }
         self.clients.left(&entry.key.database, user);
     }
 
-    fn grant(&mut self, now: Time, pool: PoolId, worker: WorkerId, spare: bool, actions: &mut Actions) {
+    fn grant(&mut self, now: Time, pool: PoolId, holder: Holder, spare: bool, actions: &mut Actions) {
+        debug_assert!(self.processes.knows(holder), "I12: tokens are granted to workers and members");
         let entry = &mut self.pools[pool];
         let reserve = entry.held.total() >= entry.size;
-        entry.held.granted(now, worker);
-        self.tokens.granted(now, pool, worker, &entry.key);
+        entry.held.granted(now, holder);
+        self.tokens.granted(now, pool, holder, &entry.key);
         self.unused.comes_into_use(pool, entry);
         let (homes, key) = (entry.homes.len() as u16, entry.key.clone());
         let serial = self.serial.advance();
-        actions.post_to_worker(worker, ToWorker::Granted(Grant { pool, homes, key, spare, reserve, serial }));
+        let grant = ToWorker::Granted(Grant { pool, homes, key, spare, reserve, serial });
+        holders::post(holder, &entry.key, grant, actions);
         sizes::show(pool, entry, actions);
     }
 
-    fn freed(&mut self, pool: PoolId, worker: WorkerId) {
+    fn freed(&mut self, pool: PoolId, holder: Holder) {
         let entry = &mut self.pools[pool];
-        entry.held.freed(worker);
+        entry.held.freed(holder);
         self.tokens.freed(pool, &entry.key, entry.held.total());
-        self.requests.answered(pool, worker);
+        self.requests.answered(pool, holder);
     }
 
     /// A session or a token has come or gone.
@@ -302,7 +304,7 @@ impl Coordinator {
     /// Grants what can be granted, first to the pool that is furthest behind, else in order of requests; then sees to it that
     /// pools give back what others have a right to.
     fn grant_requests(&mut self, now: Time, actions: &mut Actions) {
-        if self.requests.is_calm() || self.upgrade.is_leaving() {
+        if self.requests.is_calm() || self.processes.has_granter() {
             return;
         }
         if self.requests.are_many() {
@@ -318,15 +320,15 @@ impl Coordinator {
         let demand = self.grant_to_furthest_behind(now, actions);
         for pool in self.requests.at_their_size(&self.view()) {
             self.sizes.note_need(now, pool, &mut self.pools[pool]);
-            self.upgrade.balance_soon(now);
+            self.processes.balance_soon(now);
         }
         self.requests.served(now, self.requests.waits_at_cap(now, &self.tokens));
         for cap in self.requests.contested() {
             let view = CapacityView { settings: &self.settings, pools: &self.pools, tokens: &self.tokens };
             if let Some(from) = self.requests.seek(now, &cap, &demand, &view, actions)
-                && let Some(worker) = self.pools[from].held.yields_next(now)
+                && let Some(holder) = self.pools[from].held.yields_next(now)
             {
-                actions.post_to_worker(worker, ToWorker::Recall { pool: from, busy: true });
+                holders::post(holder, &self.pools[from].key, ToWorker::Recall { pool: from, busy: true }, actions);
             }
         }
     }
@@ -336,8 +338,8 @@ impl Coordinator {
         loop {
             let view = CapacityView { settings: &self.settings, pools: &self.pools, tokens: &self.tokens };
             let demand = self.requests.measure(now, &view);
-            let Some(ServerRequest { pool, worker, .. }) = self.requests.next_grant(now, &view) else { return demand };
-            self.grant(now, pool, worker, false, actions);
+            let Some(ServerRequest { pool, holder, .. }) = self.requests.next_grant(now, &view) else { return demand };
+            self.grant(now, pool, holder, false, actions);
         }
     }
 
@@ -351,7 +353,7 @@ impl Coordinator {
         for request in requests {
             let may = !self.tokens.is_opening_enough(now) && self.view().obstacle(&request) == Obstacle::None;
             match may {
-                true => self.grant(now, request.pool, request.worker, false, actions),
+                true => self.grant(now, request.pool, request.holder, false, actions),
                 false => left.push(request),
             }
         }
@@ -359,16 +361,16 @@ impl Coordinator {
     }
 
     /// A holder was asked for an idle server, or to give one back, and has none.
-    fn nothing_idle(&mut self, pool: PoolId, worker: WorkerId, busy: bool) {
-        if !(busy && self.pools[pool].held.has_yielded(worker)) {
-            self.requests.answered(pool, worker);
+    fn nothing_idle(&mut self, pool: PoolId, holder: Holder, busy: bool) {
+        if !(busy && self.pools[pool].held.has_yielded(holder)) {
+            self.requests.answered(pool, holder);
         }
     }
 
     /// Retires what has been unused for long enough, and the oldest of what is too many.
     fn forget_unused(&mut self, now: Time, actions: &mut Actions) {
         let old = self.unused.take_old(now, |pool| self.pools[pool].life);
-        self.requests.drop_of_unused(&old, actions);
+        self.requests.drop_of_unused(&old, &self.pools, actions);
         for pool in old {
             unused::tell_if_idle(now, &self.settings, &self.pools[pool], actions);
             self.sizes.forget(pool);
@@ -381,7 +383,7 @@ impl Coordinator {
     /// Three times a second: opens what min_pool_size requires, one server a pool. Servers whose lifetime is about to end are
     /// not counted, if there is room for others beside them: they are replaced ahead of need.
     fn maintain(&mut self, now: Time, actions: &mut Actions) {
-        if self.stop.is_some() || self.upgrade.is_leaving() {
+        if self.stop.is_some() || self.processes.has_granter() {
             return;
         }
         let short = self.pools.iter().filter(|(_, entry)| entry.is_short(now)).map(|(pool, _)| pool);
@@ -391,7 +393,7 @@ impl Coordinator {
                 && !self.tokens.is_opening_enough(now)
                 && let Some(worker) = entry.poorest_home()
             {
-                self.grant(now, pool, worker, true, actions);
+                self.grant(now, pool, worker.into(), true, actions);
             }
         }
     }
@@ -456,16 +458,18 @@ impl Coordinator {
         if self.requests.is_due(now) {
             self.grant_requests(now, actions);
         }
-        self.balance_if_due(now, actions);
+        if self.processes.balance_at().is_some_and(|at| at <= now) {
+            let blocked = self.requests.at_their_size(&self.view()).into_iter().collect();
+            processes::balance(now, &mut self.processes, &self.requests, &mut self.pools, &blocked, actions);
+        }
         self.sizes.look(now, &mut self.pools, actions);
         self.forget_unused(now, actions);
         self.serve_limits(now, actions);
     }
 
-    /// Deals with mail. What the process that takes our place decides goes there.
+    /// Deals with mail. What another process decides that grants for this one goes there.
     fn take_mail(&mut self, now: Time, mail: ToCoordinator, actions: &mut Actions) {
-        let left = if self.upgrade.is_leaving() { self.pass_on(mail, actions) } else { Some(mail) };
-        if let Some(mail) = left {
+        if let Some(mail) = self.pass_on(mail, actions) {
             self.delivered(now, mail, actions);
         }
     }
@@ -477,27 +481,28 @@ impl Coordinator {
                 ready.into_iter().for_each(|application| self.place(application, actions));
             }
             ToCoordinator::Withdrawn { applicant } => self.limits.login_withdrawn(applicant),
-            ToCoordinator::RequestAllowance { limit, worker, count } => {
-                self.limits.requested(now, &self.settings, &limit, (worker, count), actions);
+            ToCoordinator::RequestAllowance { limit, holder, count } => {
+                self.limits.requested(now, &self.settings, &limit, (holder, count), actions);
             }
-            ToCoordinator::Unspent { limit, worker, count, missing } => {
-                self.limits.unspent(now, &limit, worker, (count, missing), actions);
+            ToCoordinator::Unspent { limit, holder, count, missing } => {
+                self.limits.unspent(now, &limit, holder, (count, missing), actions);
             }
-            ToCoordinator::RequestServer { pool, worker, reserve, classes } => {
-                self.pools[pool].at_work[usize::from(worker.0)] = classes;
-                self.requests.push(ServerRequest::new(pool, worker, reserve, now));
+            ToCoordinator::RequestServer { pool, holder, reserve, classes } => {
+                debug_assert!(self.processes.knows(holder), "I12: workers and members request servers");
+                *self.pools[pool].at_work.of_mut(holder) = classes;
+                self.requests.push(ServerRequest::new(pool, holder, reserve, now));
                 self.grant_requests(now, actions);
-                self.requests.share_report(&self.pools, pool, (worker, self.homes.workers()), actions);
+                self.requests.share_report(&self.pools, pool, holder, actions);
             }
-            ToCoordinator::Opened { pool, worker } => {
-                self.tokens.login_over(pool, worker);
+            ToCoordinator::Opened { pool, holder } => {
+                self.tokens.login_over(pool, holder);
                 self.grant_requests(now, actions);
             }
-            ToCoordinator::Freed { pool, worker, fresh } => {
+            ToCoordinator::Freed { pool, holder, fresh } => {
                 if fresh {
-                    self.tokens.login_over(pool, worker);
+                    self.tokens.login_over(pool, holder);
                 }
-                self.freed(pool, worker);
+                self.freed(pool, holder);
                 self.note_use(now, pool);
                 self.grant_requests(now, actions);
             }
@@ -508,31 +513,30 @@ impl Coordinator {
                 self.note_use(now, pool);
             }
             ToCoordinator::Counted(counted) => self.counted(now, *counted, actions),
-            ToCoordinator::NothingIdle { pool, worker, busy } => {
-                self.nothing_idle(pool, worker, busy);
+            ToCoordinator::NothingIdle { pool, holder, busy } => {
+                self.nothing_idle(pool, holder, busy);
                 self.grant_requests(now, actions);
             }
-            ToCoordinator::StillNeeded { pool, worker, count, classes } => {
-                self.pools[pool].at_work[usize::from(worker.0)] = classes;
-                self.requests.confirm(now, pool, worker, count, actions);
+            ToCoordinator::StillNeeded { pool, holder, count, classes } => {
+                let entry = &mut self.pools[pool];
+                *entry.at_work.of_mut(holder) = classes;
+                self.requests.confirm(now, (pool, &entry.key), holder, count, actions);
                 self.grant_requests(now, actions);
             }
-            ToCoordinator::Departed { worker, life, .. } if self.renewals.life(worker) != life => {} // They have departed with it.
-            ToCoordinator::Departed { pool, worker, life: _, user } => {
-                self.departed(pool, worker, &user);
+            ToCoordinator::Departed { holder, life, .. } if self.renewals.life(holder) != life => {} // They have departed with it.
+            ToCoordinator::Departed { pool, holder, life: _, user } => {
+                self.departed(pool, holder, &user);
                 self.note_use(now, pool);
             }
             ToCoordinator::Renewed { worker, life } => self.renewed(now, worker, life, actions),
             ToCoordinator::LoansArrived { from, life, to } => self.loans_arrived(now, from, life, to, actions),
             ToCoordinator::Forgotten { pool, worker } => self.pools.forgotten(pool, worker),
             ToCoordinator::Empty { pool, names } => {
-                for pool in empty_databases::empty(&mut self.pools, &self.settings, now, pool, &names) {
-                    let homes = &self.pools[pool].homes;
-                    homes.iter().for_each(|home| actions.post_to_worker(*home, ToWorker::Vacate { pool }));
-                }
+                empty_databases::empty(&mut self.pools, &self.settings, now, (pool, &names), actions);
             }
             ToCoordinator::Emptied { names } => empty_databases::emptied(&mut self.pools, &self.settings, &names),
             ToCoordinator::Upgrade(turn) => self.turn(now, *turn, actions),
+            ToCoordinator::Process(from, said) => self.hear_process(now, from, *said, actions),
             ToCoordinator::Configure(settings) => self.configure(now, settings, actions),
             ToCoordinator::Stop(stop) => {
                 self.stop = self.stop.max(Some(stop));
@@ -542,7 +546,7 @@ impl Coordinator {
     }
 
     fn find_due(&self) -> Option<Time> {
-        let maintain = self.maintains.then_some(self.maintain_at).into_iter().chain(self.upgrade.balance_at());
+        let maintain = self.maintains.then_some(self.maintain_at).into_iter().chain(self.processes.balance_at());
         let looks =
             [self.requests.serve_at(), self.unused.look_at(), self.sizes.next_look(&self.pools), self.limits.next_at()];
         maintain.chain(looks.into_iter().flatten()).min()
@@ -557,9 +561,6 @@ impl machine::Machine for Coordinator {
             Event::RoundEnded => {}
             other => unreachable!("the coordinator has no connections, and is sent its own mail alone: {other:?}"),
         }
-        self.redirect(now, actions);
-        let workers = self.homes.workers();
-        debug_assert!(actions.as_slice().iter().all(|action| can_deliver(action, workers)), "{:?}", actions.as_slice());
         self.due = self.find_due();
     }
 
@@ -581,17 +582,6 @@ impl machine::Machine for Coordinator {
     }
 
     fn recycle(&mut self, _buffer: Vec<u8>) {}
-}
-
-/// Mail goes to one of the process's `workers`, and so does the login report that the mail requests.
-fn can_deliver(action: &Action, workers: u16) -> bool {
-    match action {
-        Action::Post { mail: Mail::ToWorker(worker, ToWorker::ShareReport { with, .. }), .. } => {
-            worker.0 < workers && with.0 < workers
-        }
-        Action::Post { mail: Mail::ToWorker(worker, _), .. } => worker.0 < workers,
-        _ => true,
-    }
 }
 
 const _: () = assert!(MAINTENANCE.as_millis() < Duration::from_secs(1).as_millis());

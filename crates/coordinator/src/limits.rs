@@ -19,9 +19,10 @@ use queueing::limiting::bucket::Bucket;
 use queueing::limiting::permit_source::PermitSource;
 use queueing::limiting::rate_source::RateSource;
 use queueing::limiting::{Allowance, Limit, TICK, permit_source};
-use units::{Time, WorkerId, limits};
+use units::{Holder, ProcessId, Time, WorkerId, limits};
 
-use crate::applicants::refuse;
+use crate::applicants::{refuse, stays_in};
+use crate::holders::post_allowances;
 
 /// How often what came of logins is reported.
 const TELL: Duration = Duration::from_millis(100);
@@ -30,6 +31,8 @@ const TELL: Duration = Duration::from_millis(100);
 #[derive(Debug)]
 pub(crate) struct Limits {
     workers: u16,
+    /// Other processes that these limits hold for, too.
+    members: u16,
     rate_sources: BTreeMap<Limit, RateSource>,
     permits: BTreeMap<Limit, PermitSource>,
     /// By class.
@@ -87,10 +90,10 @@ impl LoginQueue {
         ticket.and_then(|ticket| self.by_ticket.remove(&ticket)).is_some()
     }
 
-    /// All that are the other process's leave.
-    fn drop_elsewhere(&mut self) {
-        self.tickets.retain(|applicant, _| !matches!(applicant, Applicant::Elsewhere { .. }));
-        self.by_ticket.retain(|_, application| !matches!(application.applicant, Applicant::Elsewhere { .. }));
+    /// All that stay in another process leave.
+    fn drop_of(&mut self, process: ProcessId) {
+        self.tickets.retain(|applicant, _| !stays_in(*applicant, process));
+        self.by_ticket.retain(|_, application| !stays_in(application.applicant, process));
     }
 }
 
@@ -119,13 +122,14 @@ impl Logins {
     }
 }
 
-/// What a worker has requested of a limit and not got.
-pub(crate) type Pending = (Limit, WorkerId, u32);
+/// What a holder has requested of a limit and not got.
+pub(crate) type Pending = (Limit, Holder, u32);
 
 impl Limits {
     pub(crate) fn new(settings: &Settings, workers: u16) -> Limits {
         let mut limits = Limits {
             workers,
+            members: 0,
             rate_sources: BTreeMap::new(),
             permits: BTreeMap::new(),
             logins: BTreeMap::new(),
@@ -145,7 +149,7 @@ impl Limits {
 
     /// Returns the permits that are to be called back, and those that were granted.
     fn read(&mut self, now: Time, settings: &Settings) -> Vec<(Limit, permit_source::PermitChanges)> {
-        let mut all_changes = Vec::new();
+        let (mut all_changes, holders) = (Vec::new(), self.holders());
         let classes = &settings.classes.all;
         self.rate_sources.retain(|limit, rate_source| {
             let kept = classes.iter().any(|class| rate_of(class, limit).is_some());
@@ -166,7 +170,7 @@ impl Limits {
                 let limit = Limit::Class(Arc::clone(&class.name), kind);
                 let Some(rate) = rate_of(class, &limit) else { continue };
                 let rate_source =
-                    self.rate_sources.entry(limit).or_insert_with(|| RateSource::new(rate, over, self.workers, now));
+                    self.rate_sources.entry(limit).or_insert_with(|| RateSource::new(rate, over, holders, now));
                 rate_source.configure(rate, over, now);
             }
             if let Some(rate) = class.limits.logins {
@@ -200,6 +204,18 @@ impl Limits {
         all_changes
     }
 
+    /// How many share what a rate gives ahead: one process may join at any time.
+    fn holders(&self) -> u16 {
+        self.workers + self.members.max(1)
+    }
+
+    /// So many other processes are held to these limits from now on.
+    pub(crate) fn set_members(&mut self, members: u16) {
+        self.members = members;
+        let holders = self.holders();
+        self.rate_sources.values_mut().for_each(|rate_source| rate_source.set_holders(holders));
+    }
+
     /// Another process takes our place: the permits that are out, and what workers have requested and not got.
     pub(crate) fn hand_over(&mut self) -> (Vec<(Limit, u32)>, Vec<Pending>) {
         let out =
@@ -207,11 +223,11 @@ impl Limits {
         let out = out.collect();
         let mut pending = Vec::new();
         for (limit, permits) in &mut self.permits {
-            pending.extend(permits.take_requests().map(|(worker, count)| (limit.clone(), worker, count)));
+            pending.extend(permits.take_requests().map(|(holder, count)| (limit.clone(), holder, count)));
         }
         for (limit, rate_source) in &mut self.rate_sources {
             let requests = rate_source.take_requests();
-            pending.extend(requests.map(|(worker, count)| (limit.clone(), worker, count)));
+            pending.extend(requests.map(|(holder, count)| (limit.clone(), holder, count)));
         }
         (out, pending)
     }
@@ -242,7 +258,7 @@ impl Limits {
 
     /// Permits that nobody has limited (a worker knows settings that have not come here, or the other way round) are counted too:
     /// they may be limited before they come back.
-    fn permits_of(&mut self, limit: &Limit, settings: &Settings) -> Option<&mut PermitSource> {
+    fn source_of(&mut self, limit: &Limit, settings: &Settings) -> Option<&mut PermitSource> {
         let counts = matches!(limit, Limit::Class(_, LimitKind::Active) | Limit::Statement(_));
         if counts && !self.permits.contains_key(limit) {
             let (active, over) = active_of(settings, limit).unwrap_or((u32::MAX, Over::Delay));
@@ -251,48 +267,42 @@ impl Limits {
         self.permits.get_mut(limit)
     }
 
-    /// A worker requests so many more.
+    /// A holder requests `count` more.
     pub(crate) fn requested(
         &mut self,
         now: Time,
         settings: &Settings,
         limit: &Limit,
-        (worker, count): (WorkerId, u32),
+        (holder, count): (Holder, u32),
         actions: &mut Actions,
     ) {
         if let Some(rate_source) = self.rate_sources.get_mut(limit) {
-            let answers = rate_source.request(now, worker, count);
+            let answers = rate_source.request(now, holder, count);
             return post_allowances(limit, answers, actions);
         }
-        if let Some(permits) = self.permits_of(limit, settings) {
-            let changes = permits.request(worker, count);
+        if let Some(permits) = self.source_of(limit, settings) {
+            let changes = permits.request(holder, count);
             return post_changes(limit, changes, actions);
         }
-        let free = Allowance { worker, granted: count, answered: count, remaining: u32::MAX, next_at: None };
+        let free = Allowance { holder, granted: count, answered: count, remaining: u32::MAX, next_at: None };
         post_allowances(limit, vec![free], actions);
     }
 
-    /// A worker has got so many that were not requested here: another process has granted them.
-    pub(crate) fn note_given(
-        &mut self,
-        now: Time,
-        settings: &Settings,
-        limit: &Limit,
-        (worker, count): (WorkerId, u32),
-    ) {
+    /// A holder has got `count` that were not requested here: another process has granted them.
+    pub(crate) fn note_given(&mut self, now: Time, settings: &Settings, limit: &Limit, (holder, count): (Holder, u32)) {
         if let Some(rate_source) = self.rate_sources.get_mut(limit) {
             rate_source.note_given(now, count);
-        } else if let Some(permits) = self.permits_of(limit, settings).filter(|_| count > 0) {
-            permits.note_given(worker, count);
+        } else if let Some(permits) = self.source_of(limit, settings).filter(|_| count > 0) {
+            permits.note_given(holder, count);
         }
     }
 
-    /// A worker gives some back; of those it was called for, so many it has no more.
+    /// A holder gives some back; of those it was called for, `missing` it has no more.
     pub(crate) fn unspent(
         &mut self,
         now: Time,
         limit: &Limit,
-        worker: WorkerId,
+        holder: Holder,
         (count, missing): (u32, u32),
         actions: &mut Actions,
     ) {
@@ -302,7 +312,7 @@ impl Limits {
         }
         // Of a limit that a reload has taken away meanwhile nothing is counted.
         let Some(permits) = self.permits.get_mut(limit) else { return };
-        let changes = permits.returned(worker, count, missing);
+        let changes = permits.returned(holder, count, missing);
         if permits.is_unused() && (permits.is_lifted() || matches!(limit, Limit::Statement(_))) {
             self.permits.remove(limit);
         }
@@ -336,17 +346,17 @@ impl Limits {
         None
     }
 
-    /// The permits that a worker has.
-    pub(crate) fn permits_of_worker(&self, worker: WorkerId) -> Vec<(Limit, u32)> {
-        let all = self.permits.iter().map(|(limit, permits)| (limit.clone(), permits.of(worker)));
+    /// The permits that a holder has.
+    pub(crate) fn permits_of(&self, holder: Holder) -> Vec<(Limit, u32)> {
+        let all = self.permits.iter().map(|(limit, permits)| (limit.clone(), permits.of(holder)));
         all.filter(|(_, count)| *count > 0).collect()
     }
 
-    /// A worker has panicked: the permits that it had are free, and it requests nothing. Tokens of a rate that it had are spent.
-    pub(crate) fn worker_lost(&mut self, worker: WorkerId, actions: &mut Actions) {
-        self.rate_sources.values_mut().for_each(|rate_source| rate_source.worker_lost(worker));
+    /// A holder is gone: the permits that it had are free, and it requests nothing. Tokens of a rate that it had are spent.
+    pub(crate) fn holder_lost(&mut self, holder: Holder, actions: &mut Actions) {
+        self.rate_sources.values_mut().for_each(|rate_source| rate_source.holder_lost(holder));
         for (limit, permits) in &mut self.permits {
-            post_changes(limit, permits.worker_lost(worker), actions);
+            post_changes(limit, permits.holder_lost(holder), actions);
         }
         self.permits.retain(|limit, permits| {
             !(permits.is_unused() && (permits.is_lifted() || matches!(limit, Limit::Statement(_))))
@@ -360,9 +370,9 @@ impl Limits {
         }
     }
 
-    /// The process whose place we take is gone, and with it all who log in there.
-    pub(crate) fn drop_applications_elsewhere(&mut self) {
-        self.logins.values_mut().for_each(|logins| logins.waiting.drop_elsewhere());
+    /// Another process is gone, and with it all who log in there.
+    pub(crate) fn drop_applications_of(&mut self, process: ProcessId) {
+        self.logins.values_mut().for_each(|logins| logins.waiting.drop_of(process));
         if !self.logins.is_empty() {
             self.report_at.get_or_insert(self.reported_at + TELL);
         }
@@ -427,12 +437,6 @@ fn rate_of(class: &Class, limit: &Limit) -> Option<Rate> {
         Limit::Class(name, LimitKind::Transactions) if *name == class.name => class.limits.transactions,
         Limit::Class(name, LimitKind::Queries) if *name == class.name => class.limits.queries,
         _ => None,
-    }
-}
-
-fn post_allowances(limit: &Limit, allowances: Vec<Allowance>, actions: &mut Actions) {
-    for allowance in allowances {
-        actions.post_to_worker(allowance.worker, ToWorker::Allow(Box::new((limit.clone(), allowance))));
     }
 }
 

@@ -2,9 +2,8 @@
 
 use machine::action::Actions;
 use machine::mail::ToWorker;
-use machine::upgrade::{ToOther, ToSuccessor};
-use queueing::classes::ClassSet;
-use units::{Life, PoolId, Time, WorkerId};
+use machine::processes::ToGranter;
+use units::{Holder, Life, PoolId, Time, WorkerId};
 
 use crate::renewals::Lender;
 use crate::{Coordinator, entry};
@@ -15,16 +14,13 @@ impl Coordinator {
         // Before anything that is meant for the new one.
         actions.post_to_worker(worker, ToWorker::RenewalNoted { life });
         self.hand_over_again(worker, actions);
+        let holder = Holder::Worker(worker);
+        self.tell_granter_of_lost(holder, actions);
         self.renewals.begin(worker, life);
-        self.requests.drop_of_worker(worker);
-        self.tokens.forget_logins(worker);
-        self.limits.worker_lost(worker, actions);
+        self.drop_requests_of(holder, actions);
         for pool in self.pools.ids() {
-            for user in self.pools[pool].users_of(worker) {
-                self.departed(pool, worker, &user);
-            }
+            self.drop_sessions_of(holder, pool);
             let entry = &mut self.pools[pool];
-            entry.at_work[usize::from(worker.0)] = ClassSet::default();
             entry.held.lapse(worker, life);
             if let Some(auto) = &mut entry.auto {
                 auto.worker_lost(worker);
@@ -41,6 +37,24 @@ impl Coordinator {
         self.grant_requests(now, actions);
     }
 
+    /// A holder is gone: nothing is left of what it requested, of its logins and its permits.
+    pub(crate) fn drop_requests_of(&mut self, holder: Holder, actions: &mut Actions) {
+        self.requests.drop_of_holder(holder);
+        self.tokens.forget_logins(holder);
+        self.limits.holder_lost(holder, actions);
+    }
+
+    /// A holder is gone, and with it its sessions.
+    pub(crate) fn drop_sessions_of(&mut self, holder: Holder, pool: PoolId) {
+        for user in self.pools[pool].users_of(holder) {
+            self.departed(pool, holder, &user);
+        }
+        let entry = &mut self.pools[pool];
+        entry.at_work.take(holder);
+        let left = entry.sessions.take(holder);
+        debug_assert_eq!(left, 0, "I12: each session has a user");
+    }
+
     /// What has lapsed with a worker, and is not held elsewhere, is free.
     fn release_lapsed(&mut self, now: Time, worker: WorkerId, actions: &mut Actions) {
         for pool in self.pools.ids() {
@@ -48,10 +62,7 @@ impl Coordinator {
             let count = entry.held.release_lapsed(worker);
             for _ in 0..count {
                 self.tokens.freed(pool, &entry.key, entry.held.total());
-                if self.upgrade.is_leaving() {
-                    let key = entry.key.clone();
-                    actions.tell_other(ToOther::Successor(ToSuccessor::Freed { key, fresh: false }));
-                }
+                self.processes.tell_granter(ToGranter::Freed { key: entry.key.clone(), fresh: false }, actions);
             }
             if count > 0 {
                 self.note_use(now, pool);

@@ -12,14 +12,13 @@
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
-use units::{Life, WorkerId};
+use units::{Holder, Life, WorkerId};
 
 /// Which life of each worker is known here, and what others know.
 #[derive(Debug)]
 pub(crate) struct Renewals {
-    /// Of each worker here, and of the other process in an upgrade, which is no worker that anything is lent to.
+    /// By worker.
     lives: Vec<Life>,
-    workers: u16,
     /// From a worker to another: of which life the first is whose servers still arrive there.
     heard: BTreeMap<(WorkerId, WorkerId), Life>,
 }
@@ -36,12 +35,15 @@ pub(crate) enum Lender {
 
 impl Renewals {
     pub(crate) fn new(workers: u16) -> Renewals {
-        Renewals { lives: vec![Life::default(); usize::from(workers) + 1], workers, heard: BTreeMap::new() }
+        Renewals { lives: vec![Life::default(); usize::from(workers)], heard: BTreeMap::new() }
     }
 
-    /// The life of a worker that clients are sent to. The one that stands for another process has but one.
-    pub(crate) fn life(&self, worker: WorkerId) -> Life {
-        self.lives.get(usize::from(worker.0)).copied().unwrap_or_default()
+    /// The life of a worker that clients are sent to. Another process has but one.
+    pub(crate) fn life(&self, holder: impl Into<Holder>) -> Life {
+        match holder.into() {
+            Holder::Worker(worker) => self.lives[usize::from(worker.0)],
+            Holder::Process(_) => Life::default(),
+        }
     }
 
     /// A worker is another one: what the one before had lapses.
@@ -60,7 +62,7 @@ impl Renewals {
 
     /// No server is on its way any more that a worker before this one has lent.
     pub(crate) fn has_all_arrived(&self, from: WorkerId) -> bool {
-        let mut others = (0..self.workers).map(WorkerId).filter(|other| *other != from);
+        let mut others = (0..self.lives.len() as u16).map(WorkerId).filter(|other| *other != from);
         others.all(|other| self.heard(from, other) >= self.life(from))
     }
 

@@ -18,8 +18,9 @@ use machine::Settings;
 use machine::action::Actions;
 use machine::mail::ToWorker;
 use queueing::classes::{ClassId, ClassSet};
-use units::{PoolId, Time, WorkerId, limits};
+use units::{Holder, PoolId, PoolKey, ProcessId, Time, limits};
 
+use crate::holders;
 use crate::pools::Pools;
 use crate::sharing::{Claim, Group};
 use crate::tokens::{Cap, Obstacle, Tokens};
@@ -27,21 +28,21 @@ use crate::tokens::{Cap, Obstacle, Tokens};
 /// A class's weight is divided among so many pools without being rounded much, and all of them together are no overflow.
 const WEIGHT_PARTS: u32 = 1 << 12;
 
-/// A worker's request for one more server.
+/// A holder's request for one more server.
 #[derive(Debug)]
 pub(crate) struct ServerRequest {
     pub(crate) pool: PoolId,
-    pub(crate) worker: WorkerId,
+    pub(crate) holder: Holder,
     reserve: bool,
     /// When it was last known that a session waits for it.
     confirmed_at: Time,
-    /// Its worker is asked whether a session still does.
+    /// Its holder is asked whether a session still does.
     inquired: bool,
 }
 
 impl ServerRequest {
-    pub(crate) fn new(pool: PoolId, worker: WorkerId, reserve: bool, now: Time) -> ServerRequest {
-        ServerRequest { pool, worker, reserve, confirmed_at: now, inquired: false }
+    pub(crate) fn new(pool: PoolId, holder: Holder, reserve: bool, now: Time) -> ServerRequest {
+        ServerRequest { pool, holder, reserve, confirmed_at: now, inquired: false }
     }
 
     pub(crate) fn reserve(&self) -> bool {
@@ -66,9 +67,9 @@ struct Contest {
 /// Asking one holder after the other whether it has an idle server.
 #[derive(Debug, Default)]
 struct Sweep {
-    left: Vec<(PoolId, WorkerId)>,
+    left: Vec<(PoolId, Holder)>,
     /// Asked, and not answered yet.
-    open: Vec<(PoolId, WorkerId)>,
+    open: Vec<(PoolId, Holder)>,
     began_at: Option<Time>,
 }
 
@@ -105,7 +106,7 @@ impl CapacityView<'_> {
         }
         let at_work = |claim: &Claim| {
             let sets = &self.pools[claim.pool].at_work;
-            sets.iter().fold(ClassSet::default(), |all, some| all.union(*some))
+            sets.values().fold(ClassSet::default(), ClassSet::union)
         };
         let sets: Vec<ClassSet> = claims.iter().map(at_work).collect();
         let mut weights = vec![0u32; claims.len()];
@@ -124,7 +125,7 @@ impl CapacityView<'_> {
     }
 }
 
-/// Workers' requests for servers, and what is done where caps leave nothing.
+/// Requests for servers, and what is done where caps leave nothing.
 #[derive(Debug, Default)]
 pub(crate) struct ServerRequests {
     /// In order of arrival.
@@ -146,18 +147,13 @@ impl ServerRequests {
     }
 
     /// A cap keeps a worker from getting its first server of the pool. The workers that have one send it their login report, so that
-    /// its clients can log in without a server. `workers`: of this process, which have no mailbox of those of another one; `balance` gets
-    /// the sessions there a server of their own.
-    pub(crate) fn share_report(
-        &self,
-        pools: &Pools,
-        pool: PoolId,
-        (with, workers): (WorkerId, u16),
-        actions: &mut Actions,
-    ) {
-        let held = &pools[pool].held;
-        if with.0 < workers && held.of(with) == 0 && self.has_requests(pool) {
-            held.holders().for_each(|holder| actions.post_to_worker(holder, ToWorker::ShareReport { pool, with }));
+    /// its clients can log in without a server. There is no such mail between processes: `balance` gets the sessions of each a server of
+    /// their own.
+    pub(crate) fn share_report(&self, pools: &Pools, pool: PoolId, to: Holder, actions: &mut Actions) {
+        let (Holder::Worker(with), held) = (to, &pools[pool].held) else { return };
+        if held.of(with) == 0 && self.has_requests(pool) {
+            let workers = held.holders().filter_map(Holder::worker);
+            workers.for_each(|worker| actions.post_to_worker(worker, ToWorker::ShareReport { pool, with }));
         }
     }
 
@@ -241,10 +237,14 @@ impl ServerRequests {
         at_size.map(|request| request.pool).collect()
     }
 
-    /// Whether a worker, or any other than that, requests a server in a pool.
-    pub(crate) fn sides(&self, pool: PoolId, one: WorkerId) -> (bool, bool) {
-        let of_pool = || self.requests.iter().filter(|request| request.pool == pool);
-        (of_pool().any(|request| request.worker == one), of_pool().any(|request| request.worker != one))
+    /// Whether another process requests a server in a pool; `None`: whether a worker here does.
+    pub(crate) fn are_of(&self, pool: PoolId, process: Option<ProcessId>) -> bool {
+        self.requests.iter().any(|request| request.pool == pool && request.holder.process() == process)
+    }
+
+    /// Holders that request something.
+    pub(crate) fn holders(&self) -> impl Iterator<Item = Holder> {
+        self.requests.iter().map(|request| request.holder)
     }
 
     /// Brings the accounts of all caps that are contended up to date, and says which pools' requests are held up at which cap.
@@ -328,12 +328,13 @@ impl ServerRequests {
         // Nothing is taken from a pool before it is known that another still waits.
         let oldest = claims.iter().find(|claim| claim.needed > 0).map(|claim| claim.pool);
         let is_fresh = |claim: &Claim| claim.needed > 0 && self.is_fresh(now, claim.pool);
-        let known = claims.iter().any(is_fresh) || oldest.is_some_and(|pool| self.inquire(now, pool, actions));
+        let known =
+            claims.iter().any(is_fresh) || oldest.is_some_and(|pool| self.inquire(now, pool, view.pools, actions));
         if missing == 0 || !known || !self.sweep(now, cap, &claims, (missing, view.pools), actions) {
             return None;
         }
         let transfer = self.contests.get(cap).and_then(|contest| contest.group.next_transfer(now, limit, &claims))?;
-        if !self.inquire(now, transfer.to, actions) {
+        if !self.inquire(now, transfer.to, view.pools, actions) {
             return None;
         }
         if let Some(contest) = self.contests.get_mut(cap) {
@@ -354,7 +355,7 @@ impl ServerRequests {
         if self.contests.get(cap).is_some_and(|contest| contest.sweep.is_old(now)) {
             // A pool that has requested a server just now has nothing idle.
             let holders = claims.iter().filter(|claim| claim.needed == 0 || !self.is_fresh(now, claim.pool));
-            let places = holders.flat_map(|claim| pools[claim.pool].held.holders().map(|worker| (claim.pool, worker)));
+            let places = holders.flat_map(|claim| pools[claim.pool].held.holders().map(|holder| (claim.pool, holder)));
             let left = places.collect();
             if let Some(contest) = self.contests.get_mut(cap) {
                 contest.sweep = Sweep { left, open: Vec::new(), began_at: Some(now) };
@@ -363,18 +364,18 @@ impl ServerRequests {
         // Nothing is contested here.
         let Some(Contest { sweep, .. }) = self.contests.get_mut(cap) else { return false };
         while (sweep.open.len() as u32) < missing
-            && let Some((pool, worker)) = sweep.left.pop()
+            && let Some((pool, holder)) = sweep.left.pop()
         {
-            sweep.open.push((pool, worker));
-            actions.post_to_worker(worker, ToWorker::Recall { pool, busy: false });
+            sweep.open.push((pool, holder));
+            holders::post(holder, &pools[pool].key, ToWorker::Recall { pool, busy: false }, actions);
         }
         sweep.is_done()
     }
 
     /// A holder that may have been asked for an idle server has answered.
-    pub(crate) fn answered(&mut self, pool: PoolId, worker: WorkerId) {
+    pub(crate) fn answered(&mut self, pool: PoolId, holder: Holder) {
         for contest in self.contests.values_mut() {
-            contest.sweep.open.retain(|&open| open != (pool, worker));
+            contest.sweep.open.retain(|&open| open != (pool, holder));
         }
     }
 
@@ -382,16 +383,16 @@ impl ServerRequests {
         self.requests.iter().any(|request| request.pool == pool && request.is_fresh(now))
     }
 
-    /// Whether sessions are known to wait for what this pool requests. If that was long ago, its workers are asked.
-    fn inquire(&mut self, now: Time, pool: PoolId, actions: &mut Actions) -> bool {
+    /// Whether sessions are known to wait for what this pool requests. If that was long ago, its holders are asked.
+    fn inquire(&mut self, now: Time, pool: PoolId, pools: &Pools, actions: &mut Actions) -> bool {
         if self.is_fresh(now, pool) {
             return true;
         }
-        let mut inquired: Vec<WorkerId> = Vec::new();
+        let mut inquired: Vec<Holder> = Vec::new();
         for request in self.requests.iter_mut().filter(|request| request.pool == pool) {
-            if !request.inquired && !inquired.contains(&request.worker) {
-                inquired.push(request.worker);
-                actions.post_to_worker(request.worker, ToWorker::Inquire { pool });
+            if !request.inquired && !inquired.contains(&request.holder) {
+                inquired.push(request.holder);
+                holders::post(request.holder, &pools[pool].key, ToWorker::Inquire { pool }, actions);
             }
             request.inquired = true;
         }
@@ -401,44 +402,51 @@ impl ServerRequests {
     /// Nothing is opened any more for a database that is not configured: requests for it would stay for ever, and its pools with them.
     pub(crate) fn drop_of_removed(&mut self, now: Time, settings: &Settings, pools: &Pools, actions: &mut Actions) {
         let is_gone = |request: &&ServerRequest| settings.database(&pools[request.pool].key.database).is_none();
-        let gone: BTreeSet<(PoolId, WorkerId)> =
-            self.requests.iter().filter(is_gone).map(|request| (request.pool, request.worker)).collect();
-        for (pool, worker) in gone {
-            self.confirm(now, pool, worker, 0, actions);
+        let gone: BTreeSet<(PoolId, Holder)> =
+            self.requests.iter().filter(is_gone).map(|request| (request.pool, request.holder)).collect();
+        for (pool, holder) in gone {
+            self.confirm(now, (pool, &pools[pool].key), holder, 0, actions);
         }
     }
 
-    /// A worker has panicked: nobody waits for what it has requested, and it answers nothing that it was asked.
-    pub(crate) fn drop_of_worker(&mut self, worker: WorkerId) {
-        self.requests.retain(|request| request.worker != worker);
+    /// A holder is gone: nobody waits for what it has requested, and it answers nothing that it was asked.
+    pub(crate) fn drop_of_holder(&mut self, holder: Holder) {
+        self.requests.retain(|request| request.holder != holder);
         for contest in self.contests.values_mut() {
-            contest.sweep.open.retain(|(_, asked)| *asked != worker);
-            contest.sweep.left.retain(|(_, holder)| *holder != worker);
+            contest.sweep.open.retain(|(_, asked)| *asked != holder);
+            contest.sweep.left.retain(|(_, one)| *one != holder);
         }
     }
 
     /// Nobody waits any more for what pools without sessions have requested.
-    pub(crate) fn drop_of_unused(&mut self, pools: &BTreeSet<PoolId>, actions: &mut Actions) {
-        let mut dropped: BTreeMap<(PoolId, WorkerId), (u32, bool)> = BTreeMap::new();
+    pub(crate) fn drop_of_unused(&mut self, unused: &BTreeSet<PoolId>, pools: &Pools, actions: &mut Actions) {
+        let mut dropped: BTreeMap<(PoolId, Holder), (u32, bool)> = BTreeMap::new();
         self.requests.retain(|request| {
-            let stays = !pools.contains(&request.pool);
+            let stays = !unused.contains(&request.pool);
             if !stays {
-                let (count, reserve) = dropped.entry((request.pool, request.worker)).or_default();
+                let (count, reserve) = dropped.entry((request.pool, request.holder)).or_default();
                 *count += 1;
                 *reserve |= request.reserve;
             }
             stays
         });
-        for ((pool, worker), (count, reserve)) in dropped {
-            actions.post_to_worker(worker, ToWorker::Dropped { pool, count, reserve });
+        for ((pool, holder), (count, reserve)) in dropped {
+            holders::post(holder, &pools[pool].key, ToWorker::Dropped { pool, count, reserve }, actions);
         }
     }
 
-    /// So many of a worker's requests are still waited for; the newest others are dropped.
-    pub(crate) fn confirm(&mut self, now: Time, pool: PoolId, worker: WorkerId, count: u32, actions: &mut Actions) {
+    /// Of a holder's requests `count` are still waited for; the newest others are dropped.
+    pub(crate) fn confirm(
+        &mut self,
+        now: Time,
+        (pool, key): (PoolId, &PoolKey),
+        holder: Holder,
+        count: u32,
+        actions: &mut Actions,
+    ) {
         let (mut kept, mut dropped, mut reserve) = (0, 0, false);
         self.requests.retain_mut(|request| {
-            if (request.pool, request.worker) != (pool, worker) {
+            if (request.pool, request.holder) != (pool, holder) {
                 return true;
             }
             if kept == count {
@@ -451,7 +459,7 @@ impl ServerRequests {
             true
         });
         if dropped > 0 {
-            actions.post_to_worker(worker, ToWorker::Dropped { pool, count: dropped, reserve });
+            holders::post(holder, key, ToWorker::Dropped { pool, count: dropped, reserve }, actions);
         }
     }
 

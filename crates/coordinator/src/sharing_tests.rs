@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use machine::Machine;
+use machine::action::Action;
 use machine::mail::{Mail, ToCoordinator, ToWorker};
 use queueing::classes::{Class, ClassId, ClassSet, Classes, Pattern, Rule};
 use settings::{DatabaseSettings, PoolSize};
@@ -258,24 +259,24 @@ impl Play {
                     entry.opened += 1;
                     None
                 } else {
-                    Some(ToCoordinator::Freed { pool, worker, fresh: true })
+                    Some(ToCoordinator::Freed { pool, holder: worker.into(), fresh: true })
                 }
             }
             ToWorker::Recall { busy, .. } => {
                 if let Some(idle) = entry.servers.iter().position(Option::is_none) {
                     entry.servers.remove(idle);
-                    Some(ToCoordinator::Freed { pool, worker, fresh: false })
+                    Some(ToCoordinator::Freed { pool, holder: worker.into(), fresh: false })
                 } else if busy && entry.servers.len() + entry.opening.len() > entry.yields as usize {
                     entry.yields += 1;
                     self.turns.push(self.ms);
                     None
                 } else {
-                    Some(ToCoordinator::NothingIdle { pool, worker, busy })
+                    Some(ToCoordinator::NothingIdle { pool, holder: worker.into(), busy })
                 }
             }
             ToWorker::Inquire { .. } => {
                 let count = if entry.is_there(self.ms) { entry.wanted().saturating_sub(coming) } else { 0 };
-                Some(ToCoordinator::StillNeeded { pool, worker, count, classes: entry.classes })
+                Some(ToCoordinator::StillNeeded { pool, holder: worker.into(), count, classes: entry.classes })
             }
             ToWorker::Dropped { count, .. } => {
                 entry.asked -= count;
@@ -321,13 +322,13 @@ impl Play {
                 if there { entry.wanted().saturating_sub(coming).min(4_u32.saturating_sub(coming)) } else { 0 };
             entry.asked += missing;
             for _ in 0..ready {
-                self.tell(ToCoordinator::Opened { pool, worker });
+                self.tell(ToCoordinator::Opened { pool, holder: worker.into() });
             }
             for _ in 0..freed {
-                self.tell(ToCoordinator::Freed { pool, worker, fresh: false });
+                self.tell(ToCoordinator::Freed { pool, holder: worker.into(), fresh: false });
             }
             for _ in 0..missing {
-                self.tell(ToCoordinator::RequestServer { pool, worker, reserve: false, classes });
+                self.tell(ToCoordinator::RequestServer { pool, holder: worker.into(), reserve: false, classes });
             }
         }
         if self.coordinator.next_deadline().is_some_and(|due| due <= at(self.ms)) {
@@ -522,7 +523,7 @@ fn so_many_log_in_at_once_and_no_more() {
     let (mut play, granted) = storm(40);
     assert_eq!(granted, units::limits::OPENING_PROCESS_MAX, "of 160 that are asked for");
     // One is done: one more.
-    play.tell(ToCoordinator::Opened { pool: PoolId(1), worker: WorkerId(0) });
+    play.tell(ToCoordinator::Opened { pool: PoolId(1), holder: WorkerId(0).into() });
     let opening = |play: &Play| play.pools.iter().map(|pool| pool.opening.len()).sum::<usize>();
     assert_eq!(opening(&play), granted + 1);
     // Those that take longer than a second are waited for no more: their host may be down.

@@ -21,6 +21,7 @@ use queueing::sizing::{LOOK, Seen};
 use units::{PoolId, Time};
 
 use crate::entry::Entry;
+use crate::holders;
 use crate::pools::Pools;
 
 /// How often a pool is looked at that nobody waits for.
@@ -48,14 +49,12 @@ pub(crate) fn show(pool: PoolId, entry: &mut Entry, actions: &mut Actions) {
     }
 }
 
-/// The pool's size is another one: tokens beyond it come back one by one, from the worker that holds most.
+/// The pool's size is another one: tokens beyond it come back one by one, from the holder that has most.
 pub(crate) fn resize(pool: PoolId, entry: &mut Entry, actions: &mut Actions) {
     let most = entry.most();
-    // The last one stands for another process, which mostly there is not.
-    let elsewhere = entry.sessions.len() - 1;
-    let told = entry.held.shrink(most).filter(|(worker, count)| *count > 0 || usize::from(worker.0) != elsewhere);
-    for (worker, count) in told {
-        actions.post_to_worker(worker, ToWorker::Shrink { pool, count });
+    // A worker that is to give up none is told so: an earlier size may have asked it for more.
+    for (holder, count) in entry.held.shrink(most).filter(|(holder, count)| *count > 0 || holder.worker().is_some()) {
+        holders::post(holder, &entry.key, ToWorker::Shrink { pool, count }, actions);
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use machine::Settings;
-use units::{PoolId, PoolKey, Time, WorkerId, limits};
+use units::{Holder, PoolId, PoolKey, Time, limits};
 
 use crate::counts::Counts;
 use crate::entry::Entry;
@@ -39,13 +39,13 @@ pub(crate) struct Tokens {
     /// Pools that have some.
     holders: BTreeSet<PoolId>,
     /// Logins under way, in order of their grants.
-    opening: VecDeque<(PoolId, WorkerId, Time)>,
+    opening: VecDeque<(PoolId, Holder, Time)>,
 }
 
 impl Tokens {
-    pub(crate) fn granted(&mut self, now: Time, pool: PoolId, worker: WorkerId, key: &PoolKey) {
+    pub(crate) fn granted(&mut self, now: Time, pool: PoolId, holder: Holder, key: &PoolKey) {
         self.holders.insert(pool);
-        self.opening.push_back((pool, worker, now));
+        self.opening.push_back((pool, holder, now));
         self.out.raise(&key.database, &key.user);
     }
 
@@ -77,15 +77,15 @@ impl Tokens {
     }
 
     /// A login has come to an end, this or that way.
-    pub(crate) fn login_over(&mut self, pool: PoolId, worker: WorkerId) {
-        if let Some(index) = self.opening.iter().position(|(opening, home, _)| (*opening, *home) == (pool, worker)) {
+    pub(crate) fn login_over(&mut self, pool: PoolId, holder: Holder) {
+        if let Some(index) = self.opening.iter().position(|(opening, one, _)| (*opening, *one) == (pool, holder)) {
             self.opening.remove(index);
         }
     }
 
-    /// A worker has panicked: none of its logins goes on.
-    pub(crate) fn forget_logins(&mut self, worker: WorkerId) {
-        self.opening.retain(|(_, home, _)| *home != worker);
+    /// A holder is gone: none of its logins goes on.
+    pub(crate) fn forget_logins(&mut self, holder: Holder) {
+        self.opening.retain(|(_, one, _)| *one != holder);
     }
 
     /// Whether as many logins are under way as may be at once.
@@ -123,6 +123,8 @@ impl Tokens {
 
 #[cfg(test)]
 mod tests {
+    use units::WorkerId;
+
     use super::*;
 
     #[test]
@@ -131,11 +133,11 @@ mod tests {
         let mut tokens = Tokens::default();
         for _ in 0..limits::OPENING_PROCESS_MAX {
             assert!(!tokens.is_opening_enough(Time::ZERO));
-            tokens.granted(Time::ZERO, PoolId(1), WorkerId(0), &key);
+            tokens.granted(Time::ZERO, PoolId(1), WorkerId(0).into(), &key);
         }
         assert!(tokens.is_opening_enough(Time::ZERO));
         assert!(!tokens.is_opening_enough(Time::ZERO + limits::OPENING_SLOW));
-        tokens.login_over(PoolId(1), WorkerId(0));
+        tokens.login_over(PoolId(1), WorkerId(0).into());
         assert!(!tokens.is_opening_enough(Time::ZERO));
     }
 }

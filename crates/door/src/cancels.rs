@@ -21,10 +21,10 @@ use machine::action::Actions;
 use machine::mail::{CancelTicket, ToWorker};
 use machine::peering;
 use machine::pids::{self, PidKey};
+use machine::processes::{ToGranter, ToMember, ToProcess};
 use machine::sabotage::{Fault, does};
-use machine::upgrade::{ToOther, ToPredecessor};
 use units::random::Random;
-use units::{ConnId, DoorId, Time, WorkerId, limits};
+use units::{ConnId, DoorId, ProcessId, Time, WorkerId, limits};
 
 use super::lookup::Turn;
 use super::peers::Peers;
@@ -253,8 +253,8 @@ fn ask_here(
 ) -> Awaited {
     if has_predecessor {
         let CancelTicket { door, number } = ticket;
-        let told = ToPredecessor::Cancel { pid, secret: secret.clone(), door: door.0, number };
-        actions.tell_other(ToOther::Predecessor(told));
+        let told = ToMember::Cancel { pid, secret: secret.clone(), door: door.0, number };
+        actions.post_to_process(ProcessId::Predecessor, ToProcess::ToMember(told));
     }
     let count = workers.len() as u32;
     for worker in workers {
@@ -262,6 +262,12 @@ fn ask_here(
         actions.post_to_worker(WorkerId(worker), mail);
     }
     Awaited { count, predecessor: has_predecessor }
+}
+
+/// A cancel of a client of the process that takes this one's place has been carried out, or there was nothing to do.
+pub(super) fn tell_successor(door: DoorId, number: u32, actions: &mut Actions) {
+    let over = ToGranter::CancelOver { door: door.0, number };
+    actions.post_to_process(ProcessId::Successor, ToProcess::ToGranter(over));
 }
 
 #[cfg(test)]

@@ -52,7 +52,7 @@ use machine::observe::{About, Fact, Level, Peer, Topic};
 use machine::peering::PeerPool;
 use machine::pids::PidKey;
 use machine::refused_logins::RefusedLogins;
-use machine::upgrade::{DoorTurn, ToOther, ToSuccessor};
+use machine::upgrade::DoorTurn;
 use machine::{Proved, Settings, Suspension};
 use method::Method;
 use outward::Outward;
@@ -565,10 +565,7 @@ impl Door {
                 }
                 // It may have left.
                 (Asker::Client(conn), CancelNews::Over) => self.close(conn, false, actions),
-                (Asker::Successor { door, number }, _) => {
-                    let told = ToSuccessor::CancelOver { door: door.0, number };
-                    actions.tell_other(ToOther::Successor(told));
-                }
+                (Asker::Successor { door, number }, _) => cancels::tell_successor(door, number, actions),
             }
         }
         while let Some((conn, outcome)) = self.outward.lookups.next_outcome() {

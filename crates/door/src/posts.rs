@@ -59,5 +59,5 @@ pub(super) fn arrival(
 
 /// Gives back a place at a worker.
 pub(super) fn depart(pool: PoolId, worker: WorkerId, life: Life, user: Arc<str>, actions: &mut Actions) {
-    actions.post_to_coordinator(ToCoordinator::Departed { pool, worker, life, user });
+    actions.post_to_coordinator(ToCoordinator::Departed { pool, holder: worker.into(), life, user });
 }

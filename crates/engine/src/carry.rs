@@ -167,7 +167,7 @@ impl Host {
                 let _ = self.shared.questions.send(ConsoleRequest { conn, worker, question });
             }
             Action::Report { ticket, snapshot } => self.shared.replies.snapshot(ticket, *snapshot),
-            Action::TellOther(told) => upgrade::tell_other(self, *told),
+            Action::PostToProcess { process, mail } => upgrade::post_to_process(self, process, *mail),
             Action::Placed { ticket, place } => upgrade::placed(self, ticket, place),
             Action::Finished => self.shared.finish(self.residents[resident].place),
             Action::Tell(fact) => {

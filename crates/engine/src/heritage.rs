@@ -7,13 +7,15 @@ use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex};
 
 use machine::Orders;
-use machine::upgrade::{Luggage, ServersLeft, ToPredecessor, ToSuccessor};
+use machine::processes::{ToGranter, ToMember};
+use machine::upgrade::{Luggage, ServersLeft};
+use units::ProcessId;
 
 /// What leaves for the other process.
 #[derive(Debug)]
 pub enum Leaving {
-    ToSuccessor(ToSuccessor),
-    ToPredecessor(ToPredecessor),
+    ToSuccessor(ToGranter),
+    ToPredecessor(ToMember),
     /// To the predecessor: what is ordered now.
     Orders(Box<Orders>),
     /// To the predecessor: which servers has it still?
@@ -44,9 +46,8 @@ type Arrived = (Box<Luggage>, Vec<OwnedFd>);
 pub(crate) struct Upgrade {
     /// The key of names of prepared statements: servers that move have these.
     pub(crate) names: [u8; 32],
-    /// Who writes to the process that takes our place, while there is one; and to the one whose place we take.
-    pub(crate) successor: Mutex<Option<Sender<Leaving>>>,
-    pub(crate) predecessor: Mutex<Option<Sender<Leaving>>>,
+    /// Who writes to another process, while there is one.
+    writers: Mutex<BTreeMap<ProcessId, Sender<Leaving>>>,
     /// What was told for the process that takes our place, and is not written yet.
     pub(crate) unwritten: AtomicUsize,
     /// What the process whose place we take has said last of its servers.
@@ -55,31 +56,34 @@ pub(crate) struct Upgrade {
     pub(crate) waiting_room: Mutex<BTreeMap<u64, Arrived>>,
 }
 
-impl Leaving {
-    fn is_for_predecessor(&self) -> bool {
-        match self {
-            Leaving::ToPredecessor(_) | Leaving::Orders(_) | Leaving::ServersAsked | Leaving::HasSuccessor(_) => true,
-            Leaving::ToSuccessor(_) | Leaving::Servers(_) | Leaving::Luggage(..) => false,
-        }
-    }
-}
-
 impl Upgrade {
     pub(crate) fn new(names: [u8; 32]) -> Upgrade {
         Upgrade {
             names,
-            successor: Mutex::default(),
-            predecessor: Mutex::default(),
+            writers: Mutex::default(),
             unwritten: AtomicUsize::new(0),
             servers_elsewhere: Mutex::default(),
             waiting_room: Mutex::default(),
         }
     }
 
-    pub(crate) fn tell(&self, leaving: Leaving) {
-        let counts = !leaving.is_for_predecessor();
-        let other = if counts { &self.successor } else { &self.predecessor };
-        if let Some(other) = &*other.lock().expect("nothing panics while it holds this lock") {
+    /// Mail to this process goes to this writer from now on; `None`: to nobody.
+    pub(crate) fn set_writer(&self, process: ProcessId, writer: Option<Sender<Leaving>>) {
+        let mut writers = self.writers.lock().expect("nothing panics while it holds this lock");
+        match writer {
+            Some(writer) => _ = writers.insert(process, writer),
+            None => _ = writers.remove(&process),
+        }
+    }
+
+    /// Whether somebody writes to this process.
+    pub(crate) fn reaches(&self, process: ProcessId) -> bool {
+        self.writers.lock().expect("nothing panics while it holds this lock").contains_key(&process)
+    }
+
+    pub(crate) fn tell(&self, process: ProcessId, leaving: Leaving) {
+        if let Some(other) = self.writers.lock().expect("nothing panics while it holds this lock").get(&process) {
+            let counts = process == ProcessId::Successor;
             // Before it is sent, since it is counted down at once.
             self.unwritten.fetch_add(usize::from(counts), Ordering::AcqRel);
             if other.send(leaving).is_err() {

@@ -1,7 +1,7 @@
 //! The engine's part in an online upgrade: sockets that leave for another process, and those that come from one.
 //!
 //! ```text
-//!   running process   Action::TellOther ──► its sockets leave epoll ──► Leaving, to whoever writes to the other process
+//!   running process   Action::PostToProcess ──► its sockets leave epoll ──► Leaving, to whoever writes to the other process
 //!   new process       Handle::take_in ──► waiting room ──► coordinator: Action::Placed ──► TakeIn, to a worker, with the sockets
 //! ```
 //!
@@ -15,8 +15,10 @@ use std::sync::mpsc::Sender;
 
 use machine::action::Placed;
 use machine::mail::TakeIn;
-use machine::upgrade::{Luggage, ServersLeft, ToOther, ToPlace, ToPredecessor, ToSuccessor, Turn};
+use machine::processes::{FromProcess, ToProcess};
+use machine::upgrade::{Luggage, ServersLeft, ToPlace, Turn};
 use machine::{Mail, Orders, ToCoordinator, ToWorker};
+use units::ProcessId;
 
 use crate::connections::Parcel;
 use crate::handle::Handle;
@@ -24,12 +26,12 @@ use crate::heritage::{Heritage, Leaving};
 use crate::host::Host;
 use crate::letter::Letter;
 
-/// Tells the other process. What moves leaves with its sockets.
-pub(crate) fn tell_other(host: &mut Host, told: ToOther) {
-    let leaving = match told {
-        ToOther::Successor(told) => Leaving::ToSuccessor(told),
-        ToOther::Predecessor(told) => Leaving::ToPredecessor(told),
-        ToOther::Moved(luggage, conns) => {
+/// Sends mail to another process. What moves leaves with its sockets.
+pub(crate) fn post_to_process(host: &mut Host, process: ProcessId, mail: ToProcess) {
+    let leaving = match mail {
+        ToProcess::ToGranter(told) => Leaving::ToSuccessor(told),
+        ToProcess::ToMember(told) => Leaving::ToPredecessor(told),
+        ToProcess::Moved(luggage, conns) => {
             let sockets: Option<Vec<OwnedFd>> = conns
                 .into_iter()
                 .map(|conn| Some(host.connections.remove(conn)?.unregistered(&mut host.poll).fd))
@@ -39,7 +41,7 @@ pub(crate) fn tell_other(host: &mut Host, told: ToOther) {
             Leaving::Luggage(luggage, sockets)
         }
     };
-    host.shared.upgrade.tell(leaving);
+    host.shared.upgrade.tell(process, leaving);
 }
 
 /// What another process has handed over has got a home.
@@ -74,7 +76,7 @@ impl Handle {
 
     /// What is for the process that takes our place goes there from now on.
     pub fn set_successor(&self, writer: Sender<Leaving>) {
-        *self.shared.upgrade.successor.lock().expect("nothing panics while it holds this lock") = Some(writer);
+        self.shared.upgrade.set_writer(ProcessId::Successor, Some(writer));
     }
 
     /// One of those was written, or never will be.
@@ -90,13 +92,13 @@ impl Handle {
 
     /// The same, for the process whose place we take.
     pub fn set_predecessor(&self, writer: Option<Sender<Leaving>>) {
-        *self.shared.upgrade.predecessor.lock().expect("nothing panics while it holds this lock") = writer;
+        self.shared.upgrade.set_writer(ProcessId::Predecessor, writer);
     }
 
     /// Whether the process whose place we take is still there.
     #[must_use]
     pub fn has_predecessor(&self) -> bool {
-        self.shared.upgrade.predecessor.lock().expect("nothing panics while it holds this lock").is_some()
+        self.shared.upgrade.reaches(ProcessId::Predecessor)
     }
 
     /// Whether new clients are accepted. While they are not, they wait in the kernel, or go to another process that listens too.
@@ -118,12 +120,7 @@ impl Handle {
         self.turn(Turn::HandOver);
     }
 
-    /// It does not, or is gone.
-    pub fn go_on(&self) {
-        self.turn(Turn::GoOn);
-    }
-
-    /// What has not moved by now ends between two transactions, until [`Handle::go_on`]. The machines go on.
+    /// What has not moved by now ends between two transactions, until the other process has left. The machines go on.
     pub fn end_what_stays(&self) {
         self.turn(Turn::EndWhatStays);
     }
@@ -134,33 +131,30 @@ impl Handle {
         OtherControl { handle: self }
     }
 
-    /// The process that takes our place says this.
-    pub fn from_successor(&self, told: ToPredecessor) {
-        self.turn(Turn::FromSuccessor(told));
+    /// Another process sends this to the coordinator.
+    pub fn from_process(&self, process: ProcessId, said: FromProcess) {
+        self.post(Mail::ToCoordinator(ToCoordinator::Process(process, Box::new(said))));
     }
 
-    /// The process whose place we take says this.
-    pub fn from_predecessor(&self, told: ToSuccessor) {
-        self.turn(Turn::FromPredecessor(told));
-    }
-
-    /// The process whose place we take is gone.
-    pub fn predecessor_gone(&self) {
-        self.set_predecessor(None);
-        self.turn(Turn::PredecessorGone);
+    /// Another process has left, or does not take what is sent to it.
+    pub fn process_left(&self, process: ProcessId) {
+        if process == ProcessId::Predecessor {
+            self.set_predecessor(None);
+        }
+        self.from_process(process, FromProcess::Left);
     }
 
     /// Takes in what the process whose place we take has handed over.
     pub fn take_in(&self, luggage: Luggage, sockets: Vec<OwnedFd>) {
-        self.place(luggage, sockets, false);
+        self.place(luggage, sockets, Some(ProcessId::Predecessor));
     }
 
     /// Takes back what could not be handed over.
     pub fn take_back(&self, luggage: Luggage, sockets: Vec<OwnedFd>) {
-        self.place(luggage, sockets, true);
+        self.place(luggage, sockets, None);
     }
 
-    fn place(&self, luggage: Luggage, sockets: Vec<OwnedFd>, is_ours: bool) {
+    fn place(&self, luggage: Luggage, sockets: Vec<OwnedFd>, from: Option<ProcessId>) {
         let ticket = self.shared.ticket();
         let session = luggage.session.as_ref();
         let to_place = ToPlace {
@@ -169,7 +163,7 @@ impl Handle {
             session: session.map(|session| Arc::clone(&session.identity.user)),
             console: session.is_some_and(|session| session.console.is_some()),
             server: luggage.server.is_some(),
-            is_ours,
+            from,
         };
         let mut room = self.shared.upgrade.waiting_room.lock().expect("nothing panics while it holds this lock");
         room.insert(ticket, (Box::new(luggage), sockets));
@@ -187,7 +181,7 @@ pub struct OtherControl<'a> {
 impl OtherControl<'_> {
     /// Tells the process whose place we take, if it still lives, whether another one takes ours: if we end, it need not go on then.
     pub fn tell_of_successor(&self, has_one: bool) {
-        self.handle.shared.upgrade.tell(Leaving::HasSuccessor(has_one));
+        self.handle.shared.upgrade.tell(ProcessId::Predecessor, Leaving::HasSuccessor(has_one));
     }
 
     /// The process whose place we take is to do what is ordered here, too.
@@ -202,7 +196,7 @@ impl OtherControl<'_> {
                 .expect("nothing panics while it holds this lock")
                 .take(),
         );
-        self.handle.shared.upgrade.tell(Leaving::Orders(Box::new(orders)));
+        self.handle.shared.upgrade.tell(ProcessId::Predecessor, Leaving::Orders(Box::new(orders)));
     }
 
     /// The servers that the process whose place we take still has: none without one. `None`: it has not answered since this was asked
@@ -220,7 +214,7 @@ impl OtherControl<'_> {
             .lock()
             .expect("nothing panics while it holds this lock")
             .take();
-        self.handle.shared.upgrade.tell(Leaving::ServersAsked);
+        self.handle.shared.upgrade.tell(ProcessId::Predecessor, Leaving::ServersAsked);
         said
     }
 
@@ -232,6 +226,6 @@ impl OtherControl<'_> {
 
     /// The process that takes our place has asked which servers are left here.
     pub fn tell_servers(&self, servers: Vec<ServersLeft>) {
-        self.handle.shared.upgrade.tell(Leaving::Servers(servers));
+        self.handle.shared.upgrade.tell(ProcessId::Successor, Leaving::Servers(servers));
     }
 }

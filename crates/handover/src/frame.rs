@@ -12,7 +12,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 
 use machine::Orders;
-use machine::upgrade::{Luggage, ServersLeft, ToPredecessor, ToSuccessor};
+use machine::processes::{ToGranter, ToMember};
+use machine::upgrade::{Luggage, ServersLeft};
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags,
     recvmsg, sendmsg,
@@ -48,8 +49,8 @@ pub(crate) enum Frame {
     Started,
     /// From a process that takes another one's place: whether a third one takes its own meanwhile.
     HasSuccessor(bool),
-    ToSuccessor(ToSuccessor),
-    ToPredecessor(ToPredecessor),
+    ToSuccessor(ToGranter),
+    ToPredecessor(ToMember),
     /// To the predecessor: what is ordered now. It is to do the same with what is left there.
     Orders(Box<Orders>),
     /// To the predecessor: which servers has it still? `Servers` answers.

@@ -14,6 +14,7 @@ use std::thread;
 use std::time::Duration;
 
 use engine::{Handle, Heritage, Leaving};
+use machine::processes::{FromProcess, ProcessId};
 use machine::{Level, Orders};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::sockopt::socket_peercred;
@@ -177,7 +178,9 @@ impl Meet<'_> {
         let mut has_successor = false;
         while let Ok(Some((frame, _))) = receive(stream) {
             match frame {
-                Frame::ToPredecessor(told) => self.handle.from_successor(told),
+                Frame::ToPredecessor(told) => {
+                    self.handle.from_process(ProcessId::Successor, FromProcess::ToMember(told));
+                }
                 Frame::Orders(orders) => self.overseer.ordered(*orders),
                 Frame::ServersAsked => self.overseer.servers_asked(),
                 Frame::HasSuccessor(has_one) => has_successor = has_one,

@@ -10,7 +10,8 @@ use std::thread;
 use std::time::Duration;
 
 use engine::{Handle, Heritage, Leaving};
-use machine::upgrade::{Luggage, ServersLeft, ToSuccessor};
+use machine::processes::{FromProcess, ProcessId, ToGranter};
+use machine::upgrade::{Luggage, ServersLeft};
 use machine::{Orders, Settings};
 
 use crate::frame::{Frame, is_end, receive, send};
@@ -93,22 +94,22 @@ impl Succession {
         let to = handle.clone();
         named("upgrade").spawn(move || {
             let ended = read(&reading, |arrival| match arrival {
-                Arrival::Told(ToSuccessor::Begun(inventory)) => {
+                Arrival::Told(ToGranter::Begun(inventory)) => {
                     let orders = inventory.orders.clone();
                     // Before anybody comes.
                     to.configure(&Arc::new(Settings { orders: orders.clone(), ..Settings::clone(&to.settings()) }));
-                    to.from_predecessor(ToSuccessor::Begun(inventory));
+                    to.from_process(ProcessId::Predecessor, FromProcess::ToGranter(ToGranter::Begun(inventory)));
                     to.accept(true);
                     // Fails if nobody waits any more, who then ends the process.
                     let _ = begun.send(orders);
                 }
-                Arrival::Told(told) => to.from_predecessor(told),
+                Arrival::Told(told) => to.from_process(ProcessId::Predecessor, FromProcess::ToGranter(told)),
                 Arrival::Servers(servers) => to.other_control().note_servers(servers),
                 Arrival::Luggage(luggage, sockets) => to.take_in(*luggage, sockets),
             });
             drop(begun);
             if ended.is_ok() {
-                to.predecessor_gone();
+                to.process_left(ProcessId::Predecessor);
             }
             gone(ended);
         })?;
@@ -119,7 +120,7 @@ impl Succession {
 
 /// What comes from the running process.
 enum Arrival {
-    Told(ToSuccessor),
+    Told(ToGranter),
     /// It was asked for them.
     Servers(Vec<ServersLeft>),
     /// With its sockets.

@@ -9,6 +9,12 @@ use std::thread;
 use std::time::Duration;
 
 use machine::Orders;
+use machine::mail::Refusal;
+use machine::observe::Peer;
+use machine::processes::{Inventory, PoolUse, ToGranter, ToMember};
+use queueing::classes::LimitKind;
+use queueing::limiting::Limit;
+use units::{PoolKey, Serial, Time};
 
 use crate::FORMAT;
 use crate::frame::{Frame, receive, send};
@@ -152,4 +158,50 @@ fn a_process_of_another_user_that_listens_on_our_name_is_neither_asked_nor_belie
         other => panic!("{other:?}"),
     }
     assert_eq!(evil.join().expect("no panic"), [0u8; 0], "nothing is told to it");
+}
+
+/// A build before or after this one reads what this one writes: a change of these bytes changes [`FORMAT`].
+#[test]
+fn frames_between_processes_that_share_tokens_are_as_in_other_builds() {
+    let key = || PoolKey { database: "d".into(), user: "u".into() };
+    let limit = || Limit::Class("c".into(), LimitKind::Active);
+    let pools = vec![PoolUse { key: key(), sessions: vec![("u".into(), 2)], tokens: 1, size: None }];
+    let permits = vec![(limit(), 1), (Limit::Statement(7), 2)];
+    let inventory = Inventory { pools, permits, serial: Serial(3), orders: Orders::default() };
+    let (user, class, peer) = ("u".into(), "c".into(), Peer::Unix { pid: 1, uid: 2 });
+    let apply = ToGranter::Apply { ticket: 1, key: key(), user, console: false, exempt: true, class, peer };
+    let to_granter = [
+        ToGranter::Begun(inventory),
+        apply,
+        ToGranter::Withdrawn { ticket: 1 },
+        ToGranter::Departed { key: key(), user: "u".into() },
+        ToGranter::RequestServer { key: key(), reserve: true },
+        ToGranter::StillNeeded { key: key(), count: 1 },
+        ToGranter::NothingIdle { key: key(), busy: true },
+        ToGranter::Opened { key: key() },
+        ToGranter::Freed { key: key(), fresh: true },
+        ToGranter::RequestAllowance { limit: limit(), count: 1 },
+        ToGranter::Unspent { limit: limit(), count: 1, missing: 2 },
+        ToGranter::CancelOver { door: 0, number: 1 },
+    ];
+    let to_member = [
+        ToMember::Admitted { ticket: 1, key: key(), user: "u".into() },
+        ToMember::NotAdmitted { ticket: 1, why: Refusal::MaxClientConn },
+        ToMember::Granted { key: key() },
+        ToMember::Dropped { key: key(), count: 1, reserve: false },
+        ToMember::Inquire { key: key() },
+        ToMember::Recall { key: key(), busy: true },
+        ToMember::Shrink { key: key(), count: 1 },
+        ToMember::Allow { limit: limit(), granted: 1, answered: 2, remaining: 3, next_at: Some(Time(4)) },
+        ToMember::Cancel { pid: 1, secret: [2, 3].into(), door: 0, number: 1 },
+    ];
+    let frames = to_granter.map(Frame::ToSuccessor).into_iter().chain(to_member.map(Frame::ToPredecessor));
+    let written: String = frames
+        .map(|frame| format!("{}\n", rmp_serde::to_vec_named(&frame).expect("it can be written").escape_ascii()))
+        .collect();
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/src/frames.txt");
+    if std::env::var_os("UPDATE").is_some() {
+        fs::write(path, &written).expect("the frames are recorded");
+    }
+    assert_eq!(written, fs::read_to_string(path).expect("the frames of other builds"));
 }

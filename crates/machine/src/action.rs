@@ -9,15 +9,15 @@ use connections::Flow;
 use connections::databases::Address;
 use connections::encryption::Next;
 use queueing::board::{Cell, ClassCell};
-use units::{ConnId, DoorId, Life, PoolId, WorkerId};
+use units::{ConnId, DoorId, Life, PoolId, ProcessId, WorkerId};
 
 use crate::asking::Inquiry;
 use crate::encryption::Secure;
 use crate::mail::{Mail, ToCoordinator, ToDoor, ToWorker};
 use crate::observe::{Fact, Level, LogFilter, Topic};
+use crate::processes::ToProcess;
 use crate::snapshot::Snapshot;
 use crate::trace::TracedStatement;
-use crate::upgrade::ToOther;
 use crate::work::Job;
 
 /// One thing to do.
@@ -52,8 +52,8 @@ pub enum Action {
     AskControl { conn: ConnId, question: Question },
     /// The answer to `ToWorker::Look`.
     Report { ticket: u64, snapshot: Box<Snapshot> },
-    /// In an online upgrade: tell the other process; what moves leaves with its sockets.
-    TellOther(Box<ToOther>),
+    /// Send mail to another process. What moves leaves with its sockets.
+    PostToProcess { process: ProcessId, mail: Box<ToProcess> },
     /// The answer to `Turn::Place`; `None`: there is no room for its pool.
     Placed { ticket: u64, place: Option<Placed> },
     /// Shutdown has come to its end here: nothing is left to wait for.
@@ -288,15 +288,9 @@ impl Actions {
         Source::Kept(self.kept.len() as u32)
     }
 
-    /// Replaces each action by what `instead` makes of it.
-    pub fn replace_each(&mut self, mut instead: impl FnMut(Action) -> Option<Action>) {
-        let list = std::mem::take(&mut self.list);
-        self.list = list.into_iter().filter_map(&mut instead).collect();
-    }
-
-    /// Tells the other process of an online upgrade.
-    pub fn tell_other(&mut self, told: ToOther) {
-        self.push(Action::TellOther(Box::new(told)));
+    /// Sends mail to another process. What moves leaves with its sockets.
+    pub fn post_to_process(&mut self, process: ProcessId, mail: ToProcess) {
+        self.push(Action::PostToProcess { process, mail: Box::new(mail) });
     }
 
     /// Keeps a buffer until the actions are carried out; its source is what [`Actions::next_kept`] said before.

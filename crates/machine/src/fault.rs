@@ -55,11 +55,13 @@ pub enum Sabotage {
     CancelCommits,
     /// A client is told that its cancel is over as soon as it has come (breaks I4).
     EndCancelEarly,
+    /// The tokens of a process that has left are counted as before (breaks I12).
+    KeepTokensOfMembers,
 }
 
 #[cfg(debug_assertions)]
 impl Sabotage {
-    pub const ALL: [Sabotage; 25] = [
+    pub const ALL: [Sabotage; 26] = [
         Sabotage::ReleaseAtFirstReady,
         Sabotage::ForwardLateCancel,
         Sabotage::LoseLentServer,
@@ -85,6 +87,7 @@ impl Sabotage {
         Sabotage::ReadSuspended,
         Sabotage::CancelCommits,
         Sabotage::EndCancelEarly,
+        Sabotage::KeepTokensOfMembers,
     ];
 }
 
@@ -111,4 +114,5 @@ pub enum Fault {
     ReadSuspended,
     CancelCommits,
     EndCancelEarly,
+    KeepTokensOfMembers,
 }

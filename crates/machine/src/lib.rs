@@ -18,6 +18,7 @@ pub mod observe;
 pub mod orders;
 pub mod peering;
 pub mod pids;
+pub mod processes;
 mod proved;
 mod refusal;
 pub mod refused_logins;

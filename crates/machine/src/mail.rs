@@ -14,12 +14,13 @@ use queueing::wait_events::WaitCounts;
 use session_state::catalogue::Definition;
 use session_state::login_report::LoginReport;
 use sql::Word;
-use units::{ConnId, DoorId, Life, PoolId, PoolKey, Serial, Time, WorkerId};
+use units::{ConnId, DoorId, Holder, Life, PoolId, PoolKey, ProcessId, Serial, Time, WorkerId};
 
 use crate::Settings;
 use crate::arrival::Arrival;
 pub use crate::lent::{Lent, LentServer};
 use crate::observe::Peer;
+use crate::processes::FromProcess;
 use crate::proved::Proved;
 pub use crate::refusal::Refusal;
 use crate::snapshot::{LimitCounts, Look};
@@ -174,7 +175,7 @@ pub enum ToCoordinator {
     /// May I open a server? `reserve`: its oldest waiter has waited for reserve_pool_timeout.
     RequestServer {
         pool: PoolId,
-        worker: WorkerId,
+        holder: Holder,
         reserve: bool,
         /// The classes with work in the pool there.
         classes: ClassSet,
@@ -182,27 +183,27 @@ pub enum ToCoordinator {
     /// The answer to `Inquire`: so many more servers are waited for than are coming without a further token.
     StillNeeded {
         pool: PoolId,
-        worker: WorkerId,
+        holder: Holder,
         count: u32,
         classes: ClassSet,
     },
     /// `Recall` found nothing idle here; nor, with `busy`, anything else to give back.
     NothingIdle {
         pool: PoolId,
-        worker: WorkerId,
+        holder: Holder,
         busy: bool,
     },
     /// A server has logged in.
     Opened {
         pool: PoolId,
-        worker: WorkerId,
+        holder: Holder,
     },
     /// A server could not be opened, or did not let us in, and will be tried again. For the log.
     Failed(Box<Failure>),
     /// A server is closed, or not opened; its token comes back. `fresh`: it was never of use, so its login is over, too.
     Freed {
         pool: PoolId,
-        worker: WorkerId,
+        holder: Holder,
         fresh: bool,
     },
     /// A lent server has arrived at `to`, which tells this itself: its token is held there now.
@@ -213,16 +214,16 @@ pub enum ToCoordinator {
     },
 
     // Limits: of events a second, and of transactions at a time.
-    /// A worker needs so many more tokens of a rate, or permits of a concurrency limit.
+    /// A holder needs `count` more tokens of a rate, or permits of a concurrency limit.
     RequestAllowance {
         limit: Limit,
-        worker: WorkerId,
+        holder: Holder,
         count: u32,
     },
     /// Of what was allowed so much is not used; of what was called back, so much is not there.
     Unspent {
         limit: Limit,
-        worker: WorkerId,
+        holder: Holder,
         count: u32,
         missing: u32,
     },
@@ -242,10 +243,10 @@ pub enum ToCoordinator {
     },
 
     // What has happened.
-    /// A session has ended. `life`: of the worker that was chosen for it.
+    /// A session has ended. `life`: of the worker that was chosen for it; the first for another process.
     Departed {
         pool: PoolId,
-        worker: WorkerId,
+        holder: Holder,
         life: Life,
         user: Arc<str>,
     },
@@ -269,6 +270,8 @@ pub enum ToCoordinator {
     /// A request was refused, the first in a while. For the log.
     Refused(Box<News>),
 
+    /// From another process that shares tokens with this one.
+    Process(ProcessId, Box<FromProcess>),
     /// In an online upgrade.
     Upgrade(Box<Turn>),
 
@@ -564,8 +567,8 @@ pub struct Failure {
 pub enum Applicant {
     /// A client at a door of this process.
     Login { door: DoorId, login: ConnId },
-    /// A client that stays in the process whose place we take: the number that that one has given it.
-    Elsewhere { ticket: u64 },
+    /// A client that stays in another process, which has given it this number.
+    Process { process: ProcessId, ticket: u64 },
 }
 
 /// An authenticated client that needs a home.

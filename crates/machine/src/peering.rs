@@ -17,11 +17,8 @@
 use std::sync::Arc;
 
 use connections::databases::Address;
+pub use units::PeerId;
 use units::random::Random;
-
-/// The number of a process among its peers, from 1.
-#[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct PeerId(pub u16);
 
 /// An entry of `[peers]`: a process to which cancel requests are passed on.
 #[derive(Clone, Debug, PartialEq, Eq)]

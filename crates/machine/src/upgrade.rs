@@ -15,20 +15,17 @@
 
 use std::sync::Arc;
 
-use queueing::limiting::Limit;
 use serde::{Deserialize, Serialize};
 use session_state::parameters::Reported;
 use session_state::prepared::{MovedNames, MovedUnnamed};
 use session_state::tracker::MovedTracker;
-use units::{ConnId, DoorId, Life, PoolId, PoolKey, Serial, Time, WorkerId};
+use units::{DoorId, Life, PoolId, PoolKey, ProcessId, Serial, Time, WorkerId};
 
 use crate::arrival::ConsoleRights;
 use crate::cancel_secret::CancelSecret;
 use crate::moved_server::MovedServer;
 use crate::observe::Peer;
-use crate::orders::Orders;
 use crate::proved::Proved;
-use crate::refusal::Refusal;
 
 /// What moves together: a session, a server, or a session and the server that it keeps.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -105,30 +102,6 @@ pub struct MovedIncoming {
     pub is_skipping: bool,
 }
 
-/// What is there of one pool.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct PoolUse {
-    pub key: PoolKey,
-    /// Sessions, by the users that logged in.
-    pub sessions: Vec<(Arc<str>, u32)>,
-    pub tokens: u32,
-    /// The size that was found, where it is found.
-    pub size: Option<u32>,
-}
-
-/// What there is, at the beginning.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Inventory {
-    /// The console's sessions among them.
-    pub pools: Vec<PoolUse>,
-    /// Permits that are out.
-    pub permits: Vec<(Limit, u32)>,
-    /// The last number that was given to a client or a server.
-    pub serial: Serial,
-    /// What is ordered: from now on the new process takes orders, and tells this one.
-    pub orders: Orders,
-}
-
 /// The servers of one database that a process has.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ServersLeft {
@@ -136,120 +109,6 @@ pub struct ServersLeft {
     pub open: u32,
     /// Of these, those that are closed when they are free.
     pub closing: u32,
-}
-
-/// From the process that leaves to the one that takes its place.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub enum ToSuccessor {
-    Begun(Inventory),
-    /// A client that was logging in is in. May it stay?
-    Apply {
-        ticket: u64,
-        key: PoolKey,
-        user: Arc<str>,
-        console: bool,
-        exempt: bool,
-        class: Arc<str>,
-        peer: Peer,
-    },
-    /// That client has left before there was an answer, which may be on its way.
-    Withdrawn {
-        ticket: u64,
-    },
-    Departed {
-        key: PoolKey,
-        user: Arc<str>,
-    },
-    RequestServer {
-        key: PoolKey,
-        reserve: bool,
-    },
-    StillNeeded {
-        key: PoolKey,
-        count: u32,
-    },
-    NothingIdle {
-        key: PoolKey,
-        busy: bool,
-    },
-    Opened {
-        key: PoolKey,
-    },
-    Freed {
-        key: PoolKey,
-        fresh: bool,
-    },
-    RequestAllowance {
-        limit: Limit,
-        count: u32,
-    },
-    Unspent {
-        limit: Limit,
-        count: u32,
-        missing: u32,
-    },
-    /// A `Cancel` has been carried out, or there was nothing to do.
-    CancelOver {
-        door: u8,
-        number: u32,
-    },
-}
-
-/// From the process that takes the place of the one that leaves.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub enum ToPredecessor {
-    /// The answer to `Apply`: it may stay, and counts as a session of this pool and user from now on.
-    Admitted {
-        ticket: u64,
-        key: PoolKey,
-        user: Arc<str>,
-    },
-    NotAdmitted {
-        ticket: u64,
-        why: Refusal,
-    },
-    Granted {
-        key: PoolKey,
-    },
-    Dropped {
-        key: PoolKey,
-        count: u32,
-        reserve: bool,
-    },
-    Inquire {
-        key: PoolKey,
-    },
-    Recall {
-        key: PoolKey,
-        busy: bool,
-    },
-    Shrink {
-        key: PoolKey,
-        count: u32,
-    },
-    Allow {
-        limit: Limit,
-        granted: u32,
-        answered: u32,
-        remaining: u32,
-        next_at: Option<Time>,
-    },
-    /// A cancel whose key may be of a session there. `door` and `number`: its ticket, for `CancelOver`.
-    Cancel {
-        pid: i32,
-        secret: Box<[u8]>,
-        door: u8,
-        number: u32,
-    },
-}
-
-/// What a machine tells the other process.
-#[derive(Debug)]
-pub enum ToOther {
-    Successor(ToSuccessor),
-    Predecessor(ToPredecessor),
-    /// Luggage, and its sockets, as they are called here: the session's first.
-    Moved(Box<Luggage>, Vec<ConnId>),
 }
 
 /// What a door is sent in an upgrade.
@@ -263,21 +122,13 @@ pub enum DoorTurn {
     PredecessorGone,
 }
 
-/// What the coordinator is sent in an upgrade.
+/// What the coordinator is sent in an upgrade, beside the mail of the other process.
 #[derive(Debug)]
 pub enum Turn {
     /// Another process takes our place.
     HandOver,
     /// It has taken too long: what has not moved by now ends between two transactions.
     EndWhatStays,
-    /// It has not, or is gone: everything is ours again.
-    GoOn,
-    /// The process whose place we take says this.
-    FromPredecessor(ToSuccessor),
-    /// The process that takes our place says this.
-    FromSuccessor(ToPredecessor),
-    /// The process whose place we take is gone, with all that it had not handed over.
-    PredecessorGone,
     /// Something was handed over: `Action::Placed` says where it lives.
     Place(ToPlace),
     /// A worker has handed over a session of this user, or a server.
@@ -295,6 +146,6 @@ pub struct ToPlace {
     pub console: bool,
     /// A server is in it.
     pub server: bool,
-    /// It was ours, and could not be handed over.
-    pub is_ours: bool,
+    /// The process that has handed it over; `None`: it was ours, and could not be handed over.
+    pub from: Option<ProcessId>,
 }

@@ -13,7 +13,7 @@ use engine::{Counters, Handle};
 use jiff::Zoned;
 use machine::upgrade::ServersLeft;
 use machine::{Level, Look, Orders, Settings, Snapshot, Stop, ToWorker};
-use units::{ConnId, Serial, WorkerId};
+use units::{ConnId, ProcessId, Serial, WorkerId};
 
 use crate::memory;
 use crate::observer::Observer;
@@ -102,7 +102,7 @@ impl Plane for EnginePlane {
     }
 
     fn take_back(&mut self, accepts: bool) {
-        self.handle.go_on();
+        self.handle.process_left(ProcessId::Successor);
         self.place.take_back();
         self.observer.rest(false);
         if accepts {
@@ -111,7 +111,7 @@ impl Plane for EnginePlane {
     }
 
     fn leave(&mut self) {
-        self.handle.go_on();
+        self.handle.process_left(ProcessId::Successor);
         self.stop(Stop::WaitForTransactions);
     }
 

@@ -22,7 +22,7 @@ pub fn shows_as(fault: Sabotage) -> &'static [u8] {
         // differs from the twin's.
         Sabotage::HalfASecret => &[4, 11],
         Sabotage::KeepUserLimit | Sabotage::RejuvenateLent => &[5],
-        Sabotage::LeaveCopyOpen | Sabotage::OneTooFew => &[12],
+        Sabotage::LeaveCopyOpen | Sabotage::OneTooFew | Sabotage::KeepTokensOfMembers => &[12],
         Sabotage::UnlistenForAll => &[9, 11],
         Sabotage::KeepStatements => &[11],
         Sabotage::WithholdNews => &[9],

@@ -5,6 +5,7 @@
 
 pub mod deadline;
 pub mod heap;
+pub mod holder;
 pub mod id;
 pub mod limits;
 pub mod names;
@@ -14,5 +15,6 @@ pub mod table;
 pub mod time;
 pub mod transitions;
 
+pub use holder::{ByHolder, Holder, PeerId, ProcessId};
 pub use id::{ConnId, DoorId, Kind, Life, PoolId, PoolKey, Serial, StatementRow, WorkerId};
 pub use time::{Time, milliseconds};

@@ -182,7 +182,7 @@ impl DoorWorld {
             | Action::PublishClasses { .. }
             | Action::AskControl { .. }
             | Action::Ask { .. }
-            | Action::TellOther(_)
+            | Action::PostToProcess { .. }
             | Action::Placed { .. }
             | Action::Report { .. } => {
                 panic!("no business of a door: {action:?}")
@@ -306,7 +306,8 @@ impl DoorWorld {
     fn depart(&mut self) {
         let Some(arrival) = self.welcomed.pop() else { return };
         let user = Arc::clone(&arrival.identity.user);
-        let mail = ToCoordinator::Departed { pool: arrival.pool, worker: arrival.worker, life: arrival.life, user };
+        let mail =
+            ToCoordinator::Departed { pool: arrival.pool, holder: arrival.worker.into(), life: arrival.life, user };
         self.step(Place::Coordinator, Event::Mail(Mail::ToCoordinator(mail)));
     }
 

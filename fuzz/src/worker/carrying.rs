@@ -55,7 +55,7 @@ impl World {
                     self.finished.insert(worker);
                 }
             }
-            Action::TellOther(_) | Action::Placed { .. } => unreachable!("no other process takes over"),
+            Action::PostToProcess { .. } | Action::Placed { .. } => unreachable!("no other process takes over"),
             Action::Report { ticket, .. } => assert_eq!(ticket, 7),
             Action::Trace(_) => panic!("here nothing is traced"),
             Action::Tell(fact) => assert!(!fact.text.is_empty()),

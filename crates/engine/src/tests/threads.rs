@@ -337,7 +337,8 @@ fn neighbours_on_one_thread_write_to_each_other_without_a_wait() {
     let stage = Stage::open(1, |_| {
         Some(Box::new(move |actor, event| match event {
             Event::Mail(Mail::ToWorker(_, ToWorker::Received { pool, .. })) => {
-                let mail = Mail::ToCoordinator(ToCoordinator::Opened { pool: PoolId(pool.0 + 1), worker: WorkerId(0) });
+                let mail =
+                    Mail::ToCoordinator(ToCoordinator::Opened { pool: PoolId(pool.0 + 1), holder: WorkerId(0).into() });
                 vec![Action::Post { mail, carrying: None }]
             }
             Event::Mail(Mail::ToCoordinator(ToCoordinator::Opened { pool, .. })) if pool.0 < 99 => {

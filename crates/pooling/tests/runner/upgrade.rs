@@ -5,28 +5,29 @@ use std::collections::{BTreeMap, VecDeque};
 
 use machine::action::Placed;
 use machine::mail::TakeIn;
-use machine::upgrade::{Luggage, ToOther, ToPlace, ToSuccessor, Turn};
+use machine::processes::{FromProcess, ToGranter, ToProcess};
+use machine::upgrade::{Luggage, ToPlace, Turn};
 use machine::{Event, Mail, Place, ToCoordinator, ToWorker};
-use units::{ConnId, Kind, Time};
+use units::{ConnId, Kind, ProcessId, Time};
 
 use super::world::{Letter, World};
 
 /// What has been told for the other process, in order.
 #[derive(Default)]
 pub(crate) struct Told {
-    all: VecDeque<ToSuccessor>,
+    all: VecDeque<ToGranter>,
     luggage: VecDeque<(Box<Luggage>, Vec<usize>)>,
     /// Being placed, by their tickets.
     placing: BTreeMap<u64, (Box<Luggage>, Vec<usize>)>,
 }
 
 impl World {
-    /// The machines tell the other process something.
-    pub(crate) fn tell_other(&mut self, told: ToOther) {
-        match told {
-            ToOther::Successor(told) => self.told.all.push_back(told),
-            ToOther::Predecessor(_) => {}
-            ToOther::Moved(luggage, conns) => {
+    /// The machines send mail to another process.
+    pub(crate) fn post_to_process(&mut self, mail: ToProcess) {
+        match mail {
+            ToProcess::ToGranter(told) => self.told.all.push_back(told),
+            ToProcess::ToMember(_) => {}
+            ToProcess::Moved(luggage, conns) => {
                 let sockets: Vec<usize> = conns.into_iter().filter_map(|conn| self.give_up(conn)).collect();
                 let names: Vec<&str> = sockets.iter().map(|socket| &*self.sockets[*socket].name).collect();
                 let words = format!("{} moves", names.join(" with server "));
@@ -58,7 +59,7 @@ impl World {
     /// `upgrade fails`: the other process has died, and with it all that it was told and given.
     pub(crate) fn fail_upgrade(&mut self) {
         self.told = Told::default();
-        self.tell_coordinator(Turn::GoOn);
+        self.hear_process(ProcessId::Successor, FromProcess::Left);
     }
 
     /// `upgrade [showing all]`
@@ -75,7 +76,7 @@ impl World {
         let mut tickets = 0;
         let mut luggage = told.luggage;
         for told in told.all {
-            self.tell_coordinator(Turn::FromPredecessor(through_bytes(&told)?));
+            self.hear_process(ProcessId::Predecessor, FromProcess::ToGranter(through_bytes(&told)?));
         }
         while let Some((moved, sockets)) = luggage.pop_front() {
             let moved: Box<Luggage> = Box::new(through_bytes(&*moved)?);
@@ -90,12 +91,12 @@ impl World {
                 session: session.map(|session| session.identity.user.clone()),
                 console: session.is_some_and(|session| session.console.is_some()),
                 server: moved.server.is_some(),
-                is_ours: false,
+                from: Some(ProcessId::Predecessor),
             };
             self.told.placing.insert(tickets, (moved, sockets));
             self.tell_coordinator(Turn::Place(to_place));
         }
-        self.tell_coordinator(Turn::PredecessorGone);
+        self.hear_process(ProcessId::Predecessor, FromProcess::Left);
         self.run_until_idle();
         Ok(())
     }
@@ -131,6 +132,11 @@ impl World {
         let mut sockets = sockets.into_iter();
         let (carrying, companion) = (sockets.next(), sockets.next());
         self.letters.push_back(Letter { mail, carrying, companion });
+    }
+
+    fn hear_process(&mut self, from: ProcessId, said: FromProcess) {
+        let mail = ToCoordinator::Process(from, Box::new(said));
+        self.step(Place::Coordinator, Event::Mail(Mail::ToCoordinator(mail)));
     }
 
     fn tell_coordinator(&mut self, turn: Turn) {

@@ -259,7 +259,7 @@ impl World {
                     self.note(format!("worker {} is finished", worker.0 + 1));
                 }
             }
-            Action::TellOther(told) => self.tell_other(*told),
+            Action::PostToProcess { mail, .. } => self.post_to_process(*mail),
             Action::Placed { ticket, place } => self.placed(ticket, place),
             Action::Tell(fact) => self.tell(&fact),
             Action::Trace(statement) => super::traced::note(self, &statement),

@@ -78,7 +78,7 @@ impl Stage {
     fn ask(&mut self, worker: WorkerId) {
         self.tell(Event::Mail(Mail::ToCoordinator(ToCoordinator::RequestServer {
             pool: POOL,
-            worker,
+            holder: worker.into(),
             reserve: false,
             classes: ClassSet::default(),
         })));
@@ -128,7 +128,10 @@ impl Stage {
             ToWorker::Granted(_) => {
                 self.held[at] += 1;
                 self.granted += 1;
-                self.tell(Event::Mail(Mail::ToCoordinator(ToCoordinator::Opened { pool: POOL, worker })));
+                self.tell(Event::Mail(Mail::ToCoordinator(ToCoordinator::Opened {
+                    pool: POOL,
+                    holder: worker.into(),
+                })));
                 self.ask(worker);
             }
             ToWorker::Shrink { count, .. } => {
@@ -137,7 +140,7 @@ impl Stage {
                     self.freed += 1;
                     self.tell(Event::Mail(Mail::ToCoordinator(ToCoordinator::Freed {
                         pool: POOL,
-                        worker,
+                        holder: worker.into(),
                         fresh: false,
                     })));
                 }

@@ -27,7 +27,7 @@ mod tests;
 use std::sync::Arc;
 use std::time::Duration;
 
-use units::{Time, WorkerId};
+use units::{Holder, Time, WorkerId};
 
 use crate::classes::LimitKind;
 
@@ -51,10 +51,10 @@ pub enum Limit {
     Statement(u64),
 }
 
-/// What the coordinator answers to a worker's request.
+/// What the coordinator answers to the request of a worker, or of another process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Allowance {
-    pub worker: WorkerId,
+    pub holder: Holder,
     /// So many more may be used.
     pub granted: u32,
     /// Of those requested, so many are answered: they are granted or refused.

@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 
-use units::{Time, WorkerId};
+use units::{Holder, Time};
 
 use super::bucket::Bucket;
 use super::{AHEAD, Allowance, TICK};
@@ -17,19 +17,20 @@ use ::settings::Over;
 pub struct RateSource {
     bucket: Bucket,
     over: Over,
-    workers: u16,
-    /// Requests of workers, oldest first; each worker once.
-    requests: VecDeque<(WorkerId, u32)>,
+    /// How many are given something ahead at most.
+    holders: u16,
+    /// Requests, oldest first; each holder once.
+    requests: VecDeque<(Holder, u32)>,
     served_at: Option<Time>,
 }
 
 impl RateSource {
     #[must_use]
-    pub fn new(rate: Rate, over: Over, workers: u16, now: Time) -> RateSource {
+    pub fn new(rate: Rate, over: Over, holders: u16, now: Time) -> RateSource {
         RateSource {
             bucket: Bucket::new(rate, now),
             over,
-            workers: workers.max(1),
+            holders: holders.max(1),
             requests: VecDeque::new(),
             served_at: None,
         }
@@ -40,7 +41,12 @@ impl RateSource {
         self.over = over;
     }
 
-    /// When a worker requested last.
+    /// So many share what is given ahead from now on.
+    pub fn set_holders(&mut self, holders: u16) {
+        self.holders = holders.max(1);
+    }
+
+    /// How many tokens are left, when a holder requested last.
     #[must_use]
     pub fn remaining(&self) -> u32 {
         self.bucket.tokens()
@@ -49,28 +55,29 @@ impl RateSource {
     /// There is no such limit any more: every request is granted.
     pub fn lift(&mut self) -> Vec<Allowance> {
         let free =
-            |(worker, count)| Allowance { worker, granted: count, answered: count, remaining: u32::MAX, next_at: None };
+            |(holder, count)| Allowance { holder, granted: count, answered: count, remaining: u32::MAX, next_at: None };
         self.requests.drain(..).map(free).collect()
     }
 
-    /// Another process decides from now on: what was requested and not granted, by worker.
-    pub fn take_requests(&mut self) -> impl Iterator<Item = (WorkerId, u32)> {
+    /// Another process decides from now on: what was requested and not granted.
+    pub fn take_requests(&mut self) -> impl Iterator<Item = (Holder, u32)> {
         self.requests.drain(..)
     }
 
-    /// A worker requests so many more.
-    pub fn request(&mut self, now: Time, worker: WorkerId, count: u32) -> Vec<Allowance> {
+    /// A holder requests `count` more.
+    pub fn request(&mut self, now: Time, holder: impl Into<Holder>, count: u32) -> Vec<Allowance> {
+        let holder = holder.into();
         self.bucket.refill(now, !self.requests.is_empty());
-        match self.requests.iter_mut().find(|(asker, _)| *asker == worker) {
+        match self.requests.iter_mut().find(|(asker, _)| *asker == holder) {
             Some((_, requested)) => *requested = requested.saturating_add(count),
-            None => self.requests.push_back((worker, count)),
+            None => self.requests.push_back((holder, count)),
         }
         self.serve(now)
     }
 
-    /// A worker is gone: nobody waits for what it has requested.
-    pub fn worker_lost(&mut self, worker: WorkerId) {
-        self.requests.retain(|(asker, _)| *asker != worker);
+    /// A holder is gone: nobody waits for what it has requested.
+    pub fn holder_lost(&mut self, holder: Holder) {
+        self.requests.retain(|(asker, _)| *asker != holder);
     }
 
     /// Another process has given so many.
@@ -102,13 +109,13 @@ impl RateSource {
         self.served_at = Some(now);
         let share = self.bucket.worth(AHEAD).max(1);
         let mut answers: Vec<Allowance> = Vec::new();
-        while let Some((worker, requested)) = self.requests.pop_front() {
+        while let Some((holder, requested)) = self.requests.pop_front() {
             let granted = self.bucket.take(requested.min(share));
             if granted < requested {
-                self.requests.push_back((worker, requested - granted));
+                self.requests.push_back((holder, requested - granted));
             }
             if granted > 0 {
-                add(&mut answers, worker, granted, granted);
+                add(&mut answers, holder, granted, granted);
             }
             if self.bucket.tokens() == 0 {
                 break;
@@ -118,9 +125,9 @@ impl RateSource {
             self.give_ahead(&mut answers);
         }
         if self.over == Over::Reject {
-            for (worker, requested) in std::mem::take(&mut self.requests) {
-                add(&mut answers, worker, 0, requested);
-                let refused = answers.iter_mut().find(|answer| answer.worker == worker);
+            for (holder, requested) in std::mem::take(&mut self.requests) {
+                add(&mut answers, holder, 0, requested);
+                let refused = answers.iter_mut().find(|answer| answer.holder == holder);
                 refused.expect("it was added just now").next_at = Some(self.bucket.next_at());
             }
         }
@@ -132,7 +139,7 @@ impl RateSource {
 
     /// So that not each event needs a message.
     fn give_ahead(&mut self, answers: &mut [Allowance]) {
-        let ahead = self.bucket.worth(AHEAD.min(AHEAD * 4 / u32::from(self.workers)));
+        let ahead = self.bucket.worth(AHEAD.min(AHEAD * 4 / u32::from(self.holders)));
         for answer in answers {
             // What is left is for other workers.
             let most = ahead.saturating_sub(answer.granted).min(self.bucket.tokens() / 2);
@@ -141,12 +148,12 @@ impl RateSource {
     }
 }
 
-pub(super) fn add(answers: &mut Vec<Allowance>, worker: WorkerId, granted: u32, answered: u32) {
-    match answers.iter_mut().find(|answer| answer.worker == worker) {
+pub(super) fn add(answers: &mut Vec<Allowance>, holder: Holder, granted: u32, answered: u32) {
+    match answers.iter_mut().find(|answer| answer.holder == holder) {
         Some(answer) => {
             answer.granted += granted;
             answer.answered += answered;
         }
-        None => answers.push(Allowance { worker, granted, answered, remaining: 0, next_at: None }),
+        None => answers.push(Allowance { holder, granted, answered, remaining: 0, next_at: None }),
     }
 }

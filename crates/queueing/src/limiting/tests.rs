@@ -42,6 +42,11 @@ impl<E> Agenda<E> {
     }
 }
 
+/// The worker that an answer is for: there is no other process here.
+fn worker_of(allowance: &Allowance) -> WorkerId {
+    allowance.holder.worker().expect("only workers request anything")
+}
+
 const WORKERS: u16 = 4;
 /// Of mail, in microseconds.
 const LATE: u64 = 3000;
@@ -96,7 +101,7 @@ impl River {
 
     fn post_all(&mut self, now: Time, answers: Vec<Allowance>) {
         for answer in answers {
-            self.post(now, false, answer.worker, Flow::Allow(answer));
+            self.post(now, false, worker_of(&answer), Flow::Allow(answer));
         }
         if let Some(at) = self.rate_source.next_serve() {
             self.agenda.add(at.max(now), Flow::Serve);
@@ -143,9 +148,9 @@ impl River {
                 }
                 Flow::Serve => {}
                 Flow::Allow(allowance) => {
-                    let index = usize::from(allowance.worker.0);
+                    let index = usize::from(worker_of(&allowance).0);
                     self.rate_leases[index].allowed(now, &allowance);
-                    self.admit(now, allowance.worker);
+                    self.admit(now, worker_of(&allowance));
                 }
                 Flow::Look(worker) => {
                     let index = usize::from(worker.0);
@@ -312,7 +317,7 @@ impl House {
             self.post(now, false, call.worker, Sitting::Call(call));
         }
         for allowance in turn.allowances {
-            self.post(now, false, allowance.worker, Sitting::Allow(allowance));
+            self.post(now, false, worker_of(&allowance), Sitting::Allow(allowance));
         }
     }
 
@@ -375,13 +380,13 @@ impl House {
                     }
                 }
                 Sitting::Allow(allowance) => {
-                    let index = usize::from(allowance.worker.0);
+                    let index = usize::from(worker_of(&allowance).0);
                     self.leases[index].allowed(now, &allowance);
                     let refused = (allowance.answered - allowance.granted) as usize;
                     let refused = refused.min(self.lines[index].len());
                     self.refused += refused as u32;
                     self.lines[index].drain(..refused);
-                    self.admit(now, allowance.worker);
+                    self.admit(now, worker_of(&allowance));
                 }
             }
         }
@@ -493,6 +498,18 @@ fn nobody_is_refused_before_every_worker_has_answered() {
     // The first one uses what it has.
     assert_eq!(permits.returned(WorkerId(0), 0, 1), PermitChanges::default());
     let turn = permits.returned(WorkerId(1), 0, 1);
-    let answers = turn.allowances.iter().map(|answer| (answer.worker, answer.granted, answer.answered));
+    let answers = turn.allowances.iter().map(|answer| (worker_of(answer), answer.granted, answer.answered));
     assert_eq!(answers.collect::<Vec<_>>(), [(WorkerId(2), 0, 1)]);
+}
+
+#[test]
+fn what_is_given_ahead_is_divided_among_all_who_share_it() {
+    let rate = Rate { per_second: 100_000, burst: 100_000 };
+    let mut rate_source = RateSource::new(rate, Over::Delay, 4, Time::ZERO);
+    let ahead = |rate_source: &mut RateSource| rate_source.request(Time::ZERO, WorkerId(0), 1)[0].granted;
+    assert_eq!(ahead(&mut rate_source), 1000, "what comes in within AHEAD");
+    rate_source.set_holders(16);
+    assert_eq!(ahead(&mut rate_source), 250, "no more than 4 × AHEAD over all");
+    rate_source.set_holders(4);
+    assert_eq!(ahead(&mut rate_source), 1000);
 }

@@ -265,7 +265,9 @@ impl World {
                 }
                 Action::Finished => pooler.machines.node_mut(node).finished = true,
                 Action::AskControl { conn, question } => self.asked(node, conn, question),
-                Action::TellOther(_) | Action::Placed { .. } => unreachable!("in no world another process takes over"),
+                Action::PostToProcess { .. } | Action::Placed { .. } => {
+                    unreachable!("in no world another process takes over")
+                }
                 Action::Report { ticket, snapshot } => self.reported(node, ticket, *snapshot),
                 Action::Trace(_) => {}
                 Action::Tell(fact) => course.trace.see(fact.text.as_bytes()),

@@ -51,7 +51,7 @@ pub(crate) fn take_in(tables: &mut Tables, definitions: &mut OpenDefinitions, st
             Some(server_id) => settle(tables, step, server_id, session),
             None => {
                 let (worker, fresh) = (tables.id, false);
-                step.actions.post_to_coordinator(ToCoordinator::Freed { pool, worker, fresh });
+                step.actions.post_to_coordinator(ToCoordinator::Freed { pool, holder: worker.into(), fresh });
             }
         }
     }

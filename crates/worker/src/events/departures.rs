@@ -10,12 +10,12 @@ use link::moving;
 use link::server::{CloseReason, Group, Server, ServerState};
 use link::session::{SessionState, WaitFor};
 use machine::Step;
-use machine::action::Action;
 use machine::mail::ToCoordinator;
 use machine::moved_server::MovedServer;
-use machine::upgrade::{Luggage, MovedReport, MovedSession, ToOther, Turn};
+use machine::processes::ToProcess;
+use machine::upgrade::{Luggage, MovedReport, MovedSession, Turn};
 use settings::PoolMode;
-use units::{ConnId, PoolId, PoolKey};
+use units::{ConnId, PoolId, PoolKey, ProcessId};
 
 use crate::events::stops;
 use crate::limits::limiters::Limiters;
@@ -134,7 +134,7 @@ fn send_off(
     });
     let away = moved_away(tables, pool, Some(user), server.is_some());
     let luggage = luggage(tables, pool, key, Some(moved), server);
-    step.actions.push(Action::TellOther(Box::new(ToOther::Moved(Box::new(luggage), sockets))));
+    step.actions.post_to_process(ProcessId::Successor, ToProcess::Moved(Box::new(luggage), sockets));
     step.actions.post_to_coordinator(away);
 }
 
@@ -207,7 +207,7 @@ fn hand_over_idle_servers(tables: &mut Tables, step: &mut Step<'_>, id: PoolId) 
         let server = take_server(tables, step, server_id, None);
         let key = tables.pools[id].key.clone();
         let luggage = luggage(tables, id, key, None, Some(server));
-        step.actions.push(Action::TellOther(Box::new(ToOther::Moved(Box::new(luggage), vec![server_id]))));
+        step.actions.post_to_process(ProcessId::Successor, ToProcess::Moved(Box::new(luggage), vec![server_id]));
         step.actions.post_to_coordinator(moved_away(tables, id, None, true));
     }
 }

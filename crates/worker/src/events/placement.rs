@@ -191,7 +191,12 @@ pub(crate) fn feed(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step
             pool.opening.requested_since = step.now;
         }
         pool.opening.requested += 1;
-        let ask = ToCoordinator::RequestServer { pool: id, worker, reserve: false, classes: pool.queue.at_work() };
+        let ask = ToCoordinator::RequestServer {
+            pool: id,
+            holder: worker.into(),
+            reserve: false,
+            classes: pool.queue.at_work(),
+        };
         step.actions.post_to_coordinator(ask);
     }
     timers::arm_pool(tables, step, id);

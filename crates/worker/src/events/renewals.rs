@@ -27,7 +27,7 @@ pub(crate) fn begin(tables: &mut Tables, step: &mut Step<'_>, life: Life, lost: 
             // Its connection was closed with the old worker.
             step.actions.post_to_coordinator(ToCoordinator::Moved { pool, from, to: worker });
             step.actions.post_to_worker(from, ToWorker::Received { pool, life });
-            step.actions.post_to_coordinator(ToCoordinator::Freed { pool, worker, fresh: false });
+            step.actions.post_to_coordinator(ToCoordinator::Freed { pool, holder: worker.into(), fresh: false });
         }
         Some(Lost::Renewal { worker: other, life }) => {
             step.actions.post_to_coordinator(ToCoordinator::LoansArrived { from: other, life, to: worker });

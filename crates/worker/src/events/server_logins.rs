@@ -57,7 +57,7 @@ pub(crate) fn granted(tables: &mut Tables, definitions: &mut OpenDefinitions, st
             None => _ = open_server(tables, step, id, serial, None),
         }
     } else {
-        let freed = ToCoordinator::Freed { pool: id, worker, fresh: true };
+        let freed = ToCoordinator::Freed { pool: id, holder: worker.into(), fresh: true };
         step.actions.post_to_coordinator(freed);
     }
 }
@@ -229,7 +229,7 @@ pub(crate) fn server_ready(tables: &mut Tables, step: &mut Step<'_>, conn: ConnI
     // Only now: a connect_query that fails is a failed login too.
     pool.opening.pause = None;
     pool.opening.host_lives(&tables.servers[conn].identity.host);
-    step.actions.post_to_coordinator(ToCoordinator::Opened { pool: id, worker: tables.id });
+    step.actions.post_to_coordinator(ToCoordinator::Opened { pool: id, holder: tables.id.into() });
     reports::spread(tables, step, id, before);
     free_servers::free(tables, step, conn);
     welcome::welcome_all(tables, step, id);

@@ -303,7 +303,7 @@ mod tests {
     fn unused_statements_are_forgotten_and_used_ones_are_not() {
         let mut limiters = Limiters::new(&Settings::default());
         let allowance = queueing::limiting::Allowance {
-            worker: units::id::WorkerId(0),
+            holder: units::id::WorkerId(0).into(),
             granted: 1,
             answered: 1,
             remaining: 0,

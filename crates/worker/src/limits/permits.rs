@@ -92,7 +92,7 @@ pub(crate) fn exchange_allowance(tables: &mut Tables, limiters: &mut Limiters, s
     }
     let worker = tables.id;
     for (limit, count) in asks.into_iter().filter(|(_, count)| *count > 0) {
-        let mail = ToCoordinator::RequestAllowance { limit, worker, count };
+        let mail = ToCoordinator::RequestAllowance { limit, holder: worker.into(), count };
         step.actions.post_to_coordinator(mail);
     }
 }
@@ -121,7 +121,7 @@ pub(crate) fn called_back(
 
 pub(crate) fn give_back(tables: &mut Tables, step: &mut Step<'_>, limit: Limit, count: u32, missing: u32) {
     if count > 0 || missing > 0 {
-        let mail = ToCoordinator::Unspent { limit, worker: tables.id, count, missing };
+        let mail = ToCoordinator::Unspent { limit, holder: tables.id.into(), count, missing };
         step.actions.post_to_coordinator(mail);
     }
 }

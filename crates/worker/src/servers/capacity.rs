@@ -21,7 +21,12 @@ pub(crate) fn request_reserve(tables: &mut Tables, step: &mut Step<'_>, id: Pool
     if due && !pool.opening.is_paused(step.now) {
         pool.opening.requested_reserve = true;
         pool.opening.requested += 1;
-        let ask = ToCoordinator::RequestServer { pool: id, worker, reserve: true, classes: pool.queue.at_work() };
+        let ask = ToCoordinator::RequestServer {
+            pool: id,
+            holder: worker.into(),
+            reserve: true,
+            classes: pool.queue.at_work(),
+        };
         step.actions.post_to_coordinator(ask);
     }
 }
@@ -42,7 +47,7 @@ pub(crate) fn inquired(tables: &Tables, step: &mut Step<'_>, id: PoolId) {
         pool.servers_needed().saturating_sub(coming) + pool.servers.own.queue.len()
     });
     let classes = tables.pools.get(id).map(|pool| pool.queue.at_work()).unwrap_or_default();
-    let wants = ToCoordinator::StillNeeded { pool: id, worker: tables.id, count, classes };
+    let wants = ToCoordinator::StillNeeded { pool: id, holder: tables.id.into(), count, classes };
     step.actions.post_to_coordinator(wants);
 }
 

@@ -63,7 +63,7 @@ pub(crate) fn remove_server(tables: &mut Tables, step: &mut Step<'_>, conn: Conn
         pool.servers.ends_at(at);
         tables.deadlines.arm(Owner::Pool(id), &mut pool.armed, at);
     } else {
-        let freed = ToCoordinator::Freed { pool: id, worker: tables.id, fresh: group == Group::Opening };
+        let freed = ToCoordinator::Freed { pool: id, holder: tables.id.into(), fresh: group == Group::Opening };
         step.actions.post_to_coordinator(freed);
     }
     if server.traces.is_unsettled {
@@ -91,7 +91,7 @@ pub(crate) fn ended(tables: &mut Tables, step: &mut Step<'_>, id: PoolId) {
     // The pool may have been forgotten meanwhile.
     let Some(pool) = tables.pools.get_mut(id) else { return };
     while pool.servers.take_ended(step.now) {
-        step.actions.post_to_coordinator(ToCoordinator::Freed { pool: id, worker: tables.id, fresh: false });
+        step.actions.post_to_coordinator(ToCoordinator::Freed { pool: id, holder: tables.id.into(), fresh: false });
     }
     if let Some(at) = pool.servers.next_end() {
         tables.deadlines.arm(Owner::Pool(id), &mut pool.armed, at);
@@ -177,7 +177,7 @@ pub(crate) fn recalled(tables: &mut Tables, step: &mut Step<'_>, id: PoolId, bus
         pool.servers.yield_one();
         return;
     }
-    let nothing = ToCoordinator::NothingIdle { pool: id, worker: tables.id, busy };
+    let nothing = ToCoordinator::NothingIdle { pool: id, holder: tables.id.into(), busy };
     step.actions.post_to_coordinator(nothing);
 }
 

@@ -56,7 +56,7 @@ pub(crate) fn end_session(
     log_end(tables, step, conn, end.why());
     let (pool, user) = take_out(tables, limiters, halves, step, conn);
     tables.counts.departing += 1;
-    let departed = ToCoordinator::Departed { pool, worker: tables.id, life: tables.life, user };
+    let departed = ToCoordinator::Departed { pool, holder: tables.id.into(), life: tables.life, user };
     step.actions.post_to_coordinator(departed);
     if let SessionEnd::Left(_) = end {
         return close_session(tables, step, conn, false);

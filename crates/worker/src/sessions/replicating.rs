@@ -72,7 +72,7 @@ pub(crate) fn own_server_ready(tables: &mut Tables, step: &mut Step<'_>, server_
     }
     session.replicate(server_id);
     let id = session.pool;
-    step.actions.post_to_coordinator(ToCoordinator::Opened { pool: id, worker: tables.id });
+    step.actions.post_to_coordinator(ToCoordinator::Opened { pool: id, holder: tables.id.into() });
     chores::turn_server(tables, step, server_id, |server| server.join(conn));
     suspension::hold_server(tables, step, server_id);
     tables.cancels.note_pid(pid, conn);

@@ -4,17 +4,18 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use machine::Machine;
-use machine::Settings;
 use machine::action::{Action, Actions};
 use machine::event::Event;
 use machine::mail::{Applicant, Application, Mail, ToCoordinator, ToDoor, ToWorker};
 use machine::observe::Peer;
-use machine::upgrade::{ToOther, ToPlace, ToPredecessor, ToSuccessor, Turn};
+use machine::processes::{FromProcess, Inventory, ToGranter, ToMember, ToProcess};
+use machine::upgrade::{ToPlace, Turn};
+use machine::{Orders, Settings};
 use queueing::board::Board;
 use queueing::classes::{Class, Classes, DEFAULT, LimitKind, Rate};
 use queueing::limiting::{Allowance, Limit};
 use settings::{Over, PoolSize};
-use units::{ConnId, DoorId, Kind, Life, PoolId, PoolKey, Time, WorkerId};
+use units::{ConnId, DoorId, Kind, Life, PoolId, PoolKey, ProcessId, Serial, Time, WorkerId};
 
 use crate::Coordinator;
 
@@ -60,16 +61,25 @@ impl Pair {
         self.tell(side, ToCoordinator::Upgrade(Box::new(turn)));
     }
 
+    /// The one of this side gets mail of the other.
+    fn hears(&mut self, side: Side, said: FromProcess) {
+        self.tell(side, from_other(side, said));
+    }
+
+    /// The other process is gone.
+    fn left_alone(&mut self, side: Side) {
+        self.hears(side, FromProcess::Left);
+    }
+
     fn see_through(&mut self, side: Side, event: Event<'_>) {
         let mut under_way = self.step(side, event);
-        while let Some((side, turn)) = under_way.pop_front() {
-            let mail = Mail::ToCoordinator(ToCoordinator::Upgrade(Box::new(turn)));
-            under_way.extend(self.step(side, Event::Mail(mail)));
+        while let Some((side, said)) = under_way.pop_front() {
+            under_way.extend(self.step(side, Event::Mail(Mail::ToCoordinator(from_other(side, said)))));
         }
     }
 
     /// What the two tell each other in a step.
-    fn step(&mut self, side: Side, event: Event<'_>) -> VecDeque<(Side, Turn)> {
+    fn step(&mut self, side: Side, event: Event<'_>) -> VecDeque<(Side, FromProcess)> {
         let (now, mut actions) = (self.now, Actions::new());
         let coordinator = self.side(side);
         coordinator.step(now, &Board::new(1), event, &mut actions);
@@ -77,12 +87,13 @@ impl Pair {
         let mut told = VecDeque::new();
         for action in actions.take() {
             match action {
-                Action::TellOther(other) => match *other {
-                    ToOther::Successor(told_new) => told.push_back((New, Turn::FromPredecessor(told_new))),
-                    ToOther::Predecessor(told_old) => told.push_back((Old, Turn::FromSuccessor(told_old))),
-                    ToOther::Moved(..) => panic!("a coordinator moves nothing"),
+                Action::PostToProcess { mail, .. } => match *mail {
+                    ToProcess::ToGranter(told_new) => told.push_back((New, FromProcess::ToGranter(told_new))),
+                    ToProcess::ToMember(told_old) => told.push_back((Old, FromProcess::ToMember(told_old))),
+                    ToProcess::Moved(..) => panic!("a coordinator moves nothing"),
                 },
                 Action::Post { mail, .. } => self.posted.push((side, mail)),
+                Action::Placed { place, .. } => assert!(place.is_some(), "there is room for its pool"),
                 Action::Tell(_) | Action::Trace(_) => {}
                 other => panic!("{other:?}"),
             }
@@ -137,12 +148,23 @@ impl Pair {
     }
 
     fn request(&mut self, limit: &Limit, count: u32) {
-        self.tell(Old, ToCoordinator::RequestAllowance { limit: limit.clone(), worker: WORKER, count });
+        self.tell(Old, ToCoordinator::RequestAllowance { limit: limit.clone(), holder: WORKER.into(), count });
     }
 
     fn give_back(&mut self, limit: &Limit, count: u32) {
-        self.tell(Old, ToCoordinator::Unspent { limit: limit.clone(), worker: WORKER, count, missing: 0 });
+        self.tell(Old, ToCoordinator::Unspent { limit: limit.clone(), holder: WORKER.into(), count, missing: 0 });
     }
+}
+
+/// Mail for the process of this side, of the other one.
+fn from_other(side: Side, said: FromProcess) -> ToCoordinator {
+    let from = if side == Old { ProcessId::Successor } else { ProcessId::Predecessor };
+    ToCoordinator::Process(from, Box::new(said))
+}
+
+/// The inventory of a process that has nothing.
+fn nothing() -> Inventory {
+    Inventory { pools: Vec::new(), permits: Vec::new(), serial: Serial::default(), orders: Orders::default() }
 }
 
 fn applicant(number: u32) -> Applicant {
@@ -179,7 +201,7 @@ fn permits_that_came_back_while_another_process_decided_are_free_when_that_one_d
     assert_eq!(pair.new.remaining(&active), Some(0), "those that are out count there");
     pair.give_back(&active, 2);
     assert_eq!(pair.new.remaining(&active), Some(2));
-    pair.turn(Old, Turn::GoOn);
+    pair.left_alone(Old);
     assert_eq!(pair.old.remaining(&active), Some(2));
 }
 
@@ -199,7 +221,7 @@ fn what_another_process_has_allowed_counts_when_that_one_dies() {
         }
         assert_eq!(allowed, 3, "{limit:?}");
     }
-    pair.turn(Old, Turn::GoOn);
+    pair.left_alone(Old);
     for limit in [limit(LimitKind::Active), limit(LimitKind::Transactions)] {
         assert_eq!(pair.old.remaining(&limit), Some(0), "{limit:?}");
         pair.request(&limit, 1);
@@ -220,6 +242,22 @@ fn a_request_that_waits_during_the_hand_over_is_not_answered_with_what_is_out_al
         assert_eq!(pair.allowed(), 0, "{over:?}: two transactions at a time");
         pair.give_back(&active, 1);
         assert_eq!(pair.allowed(), u32::from(over == Over::Delay), "{over:?}: the one that waits goes on");
+    }
+}
+
+/// No mail between the processes calls permits back: those of the old process come back by themselves.
+#[test]
+fn a_worker_of_the_new_process_gets_a_permit_when_the_old_one_is_done_with_it() {
+    for (over, waits) in [(Over::Delay, true), (Over::Reject, false)] {
+        let mut pair = Pair::new(limited(|class| (class.limits.active, class.limits.over) = (Some(3), over)));
+        let active = limit(LimitKind::Active);
+        pair.request(&active, 3);
+        pair.turn(Old, Turn::HandOver);
+        assert_eq!(pair.allowed(), 3);
+        pair.tell(New, ToCoordinator::RequestAllowance { limit: active.clone(), holder: WORKER.into(), count: 1 });
+        assert_eq!(pair.allowed(), 0, "{over:?}");
+        pair.give_back(&active, 1);
+        assert_eq!(pair.allowed(), u32::from(waits), "{over:?}");
     }
 }
 
@@ -249,7 +287,7 @@ fn a_client_that_leaves_while_its_admission_is_on_its_way_counts_nowhere() {
     let withdrawn = Mail::ToCoordinator(ToCoordinator::Withdrawn { applicant: applicant(1) });
     let told = pair.step(Old, Event::Mail(withdrawn));
     for (side, turn) in told.into_iter().chain(answer) {
-        pair.turn(side, turn);
+        pair.hears(side, turn);
     }
     assert_eq!((pair.placed(), pair.old.clients(), pair.new.clients()), (0, 1, 1));
 }
@@ -262,7 +300,7 @@ fn logins_that_wait_for_a_process_that_is_gone_are_forgotten() {
     pair.turn(Old, Turn::HandOver);
     pair.applies(New, 9);
     let _ = pair.placed();
-    pair.turn(New, Turn::PredecessorGone);
+    pair.left_alone(New);
     pair.wait(10_000);
     let placed = pair
         .posted
@@ -281,7 +319,10 @@ fn a_worker_that_was_renewed_hands_over_too_and_what_it_had_counts_nowhere() {
     pair.applies(Old, 0);
     pair.request(&active, 2);
     let pool = PoolId(1);
-    pair.tell(Old, ToCoordinator::RequestServer { pool, worker: WORKER, reserve: false, classes: Default::default() });
+    pair.tell(
+        Old,
+        ToCoordinator::RequestServer { pool, holder: WORKER.into(), reserve: false, classes: Default::default() },
+    );
     pair.turn(Old, Turn::HandOver);
     pair.turn(Old, Turn::EndWhatStays);
     assert_eq!((pair.new.clients(), pair.new.held(pool), pair.new.remaining(&active)), (1, 1, Some(1)));
@@ -309,7 +350,8 @@ fn a_login_report_is_not_requested_for_a_worker_of_the_other_process() {
     pair.applies(Old, 0);
     let pool = PoolId(1);
     pair.turn(Old, Turn::HandOver);
-    let request = || ToCoordinator::RequestServer { pool, worker: WORKER, reserve: false, classes: Default::default() };
+    let request =
+        || ToCoordinator::RequestServer { pool, holder: WORKER.into(), reserve: false, classes: Default::default() };
     pair.tell(New, request());
     assert_eq!((pair.new.held(pool), pair.old.held(pool)), (1, 0));
     pair.posted.clear();
@@ -327,18 +369,20 @@ fn a_login_report_is_not_requested_for_a_worker_of_the_other_process() {
 fn what_was_not_counted_leaves_without_being_missed() {
     let mut pair = Pair::new(with_slow_logins);
     pair.applies(New, 0);
+    pair.hears(New, FromProcess::ToGranter(ToGranter::Begun(nothing())));
     let key = PoolKey { database: "db".into(), user: "u".into() };
-    for told in [
-        ToSuccessor::Departed { key: key.clone(), user: "u".into() },
-        ToSuccessor::Freed { key: key.clone(), fresh: false },
+    for said in [
+        ToGranter::Departed { key: key.clone(), user: "u".into() },
+        ToGranter::Freed { key: key.clone(), fresh: false },
     ] {
-        pair.turn(New, Turn::FromPredecessor(told));
+        pair.hears(New, FromProcess::ToGranter(said));
     }
     assert_eq!(pair.new.clients(), 1);
-    let mut moved = ToPlace { ticket: 1, key, session: Some("u".into()), console: false, server: true, is_ours: false };
-    assert!(pair.new.place_moved(pair.now, &moved).is_some());
+    let (session, from) = (Some("u".into()), Some(ProcessId::Predecessor));
+    let mut moved = ToPlace { ticket: 1, key, session, console: false, server: true, from };
+    pair.turn(New, Turn::Place(moved.clone()));
     (moved.session, moved.ticket) = (None, 2);
-    assert!(pair.new.place_moved(pair.now, &moved).is_some());
+    pair.turn(New, Turn::Place(moved));
     assert_eq!((pair.new.clients(), pair.new.held(PoolId(1)), pair.new.check()), (2, 2, Ok(())));
 }
 
@@ -347,12 +391,15 @@ fn a_worker_that_had_nothing_to_give_back_owes_nothing_when_the_other_process_di
     let mut pair = Pair::new(with_slow_logins);
     pair.applies(Old, 0);
     let pool = PoolId(1);
-    pair.tell(Old, ToCoordinator::RequestServer { pool, worker: WORKER, reserve: false, classes: Default::default() });
+    pair.tell(
+        Old,
+        ToCoordinator::RequestServer { pool, holder: WORKER.into(), reserve: false, classes: Default::default() },
+    );
     pair.turn(Old, Turn::HandOver);
     let key = pair.old.pools[pool].key.clone();
-    pair.turn(Old, Turn::FromSuccessor(ToPredecessor::Recall { key, busy: true }));
+    pair.hears(Old, FromProcess::ToMember(ToMember::Recall { key, busy: true }));
     assert_eq!(pair.old.pools[pool].held.yielding(pair.now), (1, 0));
-    pair.tell(Old, ToCoordinator::NothingIdle { pool, worker: WORKER, busy: true });
-    pair.turn(Old, Turn::GoOn);
+    pair.tell(Old, ToCoordinator::NothingIdle { pool, holder: WORKER.into(), busy: true });
+    pair.left_alone(Old);
     assert_eq!(pair.old.pools[pool].held.yielding(pair.now), (0, 0));
 }
