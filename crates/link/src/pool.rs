@@ -3,11 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+mod lending;
 mod servers;
 mod states;
 
 use crate::charge::{Charge, Origin};
-pub use crate::pool_parts::{CatalogueNames, Exchange, Measured, Opening, Pause, PoolCounts, PoolPins, Welcome};
+pub use crate::pool_parts::{CatalogueNames, Exchange, Measured, Opening, PoolCounts, PoolPins, Welcome};
 use crate::server::{Group, Server, ServerState};
 use connections::databases::Database;
 use machine::{DatabaseOrders, Settings, Step};
@@ -202,6 +203,29 @@ impl Pool {
         // PostgreSQL may have been restarted with another configuration while the pool was paused.
         self.welcome.is_stale |= was_paused && !self.rules.orders.paused && self.has_no_server();
         self.measured.configure(settings, slow_after(settings, &self.database, &self.key));
+    }
+
+    /// A reload has changed its entry, or its user's password: new clients wait for the first new server, unless one has reported.
+    pub fn entry_changed(&mut self, other_password: bool) {
+        if other_password || self.is_removed() || !self.is_reported() {
+            self.welcome.become_stale();
+        }
+    }
+
+    /// A session of the pool has ended, or has left for another process. `had_permit`: it was pinned.
+    pub fn session_left(&mut self, had_permit: bool) {
+        self.counts.session_left();
+        if had_permit {
+            self.pins.permit_returned();
+        }
+    }
+
+    /// One of its servers is closed, or leaves for another process: nothing that it was asked is answered.
+    pub fn server_lost(&mut self, server: ConnId, now: Time) {
+        self.names.known.lost(server, now);
+        if let Some(waits) = &mut self.measured.wait_sampling {
+            waits.lost(server, now);
+        }
     }
 
     /// Publishes its classes on the board, if it has several homes.

@@ -358,7 +358,7 @@ impl Worker {
             }
             let other_password = reloads::has_another_password(pool, &self.tables.settings, &before);
             if other_password {
-                pool.opening.proved = Arc::default();
+                pool.opening.prove(Arc::default());
             }
             let (ordered, asked_for_base) = (pool.rules.orders, server_login::asks_for_base(pool, &before));
             let concerned = reloads::are_concerned(pool, found.as_deref(), &self.tables.settings);
@@ -367,14 +367,14 @@ impl Worker {
                 pool.database = found;
             }
             pool.configure(&self.tables.settings);
-            pool.welcome.is_stale |= changed && (other_password || pool.is_removed() || !pool.is_reported());
             let removed = pool.is_removed();
             // Its size may be fixed from now on.
-            pool.measured.wait_sampling.iter_mut().for_each(|waits| waits.forget());
-            if pool.names.known.configure(pool.rules.follows() && self.tables.settings.reads_catalogue, changed) {
+            pool.measured.forget_wait_sample();
+            if pool.names.known_mut().configure(pool.rules.follows() && self.tables.settings.reads_catalogue, changed) {
                 self.definitions.doubt_in(pool, step.now);
             }
             if changed {
+                pool.entry_changed(other_password);
                 let why = match concerned {
                     _ if removed => DATABASE_REMOVED,
                     true => DATABASE_CHANGED,

@@ -88,7 +88,7 @@ impl Worker {
             return;
         }
         // Sessions that already wait come first.
-        let may_take = |pool: &Pool| pool.queue.admits(class) && !pool.names.known.is_awaited();
+        let may_take = |pool: &Pool| pool.queue.admits(class) && !pool.names.known().is_awaited();
         let entry = &self.tables.pools[pool];
         let (may_take, bounded) = (may_take(entry), entry.rules.max_pinned > 0);
         if bounded && pin_queue::must_wait_to_pin(&mut self.tables, step, conn, &bytes[at..]) {
@@ -208,7 +208,7 @@ impl Worker {
         let Some(session) = self.tables.sessions.get_mut(conn) else { return };
         session.progress_at = step.now;
         if let Some(pool) = self.tables.pools.get_mut(session.pool) {
-            pool.counts.totals.received += bytes.len() as u64;
+            pool.counts.count_received(bytes.len());
         }
         match session.state() {
             SessionState::Linked { server } => {
@@ -443,7 +443,7 @@ impl Worker {
                 let statistics = &mut self.tables.caches.statistics;
                 stream.pass(passed(answer.server, bytes, step.now, statistics, answer.pool.id));
                 if answer.ready(step.now, stream.rest(), statistics).is_some() {
-                    answer.pool.counts.totals.sent += bytes.len() as u64;
+                    answer.pool.counts.count_sent(bytes.len());
                     step.actions.send(*id, source, 0, bytes.len());
                     let id = *id;
                     if !links::release_if_done(&mut self.tables, step, conn) {
@@ -457,7 +457,7 @@ impl Worker {
         let server = &mut self.tables.servers[conn];
         let pool = &mut self.tables.pools[server.pool];
         let session = client.map(|id| (id, &mut self.tables.sessions[id]));
-        let (id, before) = (pool.id, pool.counts.totals.transactions);
+        let (id, before) = (pool.id, pool.counts.totals().transactions);
         let mut answers = Answers {
             notifiers,
             now: step.now,

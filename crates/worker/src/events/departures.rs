@@ -151,8 +151,8 @@ fn luggage(
     server: Option<MovedServer>,
 ) -> Luggage {
     let pool = tables.pools.get(pool);
-    let report = pool.and_then(|pool| pool.welcome.report.as_ref());
-    let proved = pool.map(|pool| (*pool.opening.proved).clone());
+    let report = pool.and_then(|pool| pool.welcome.report());
+    let proved = pool.map(|pool| pool.opening.proved().clone());
     let kills = tables.settings.orders.of(&key.database).kills;
     Luggage {
         key,
@@ -182,10 +182,7 @@ fn take_server(tables: &mut Tables, step: &mut Step<'_>, id: ConnId, companion: 
     let pool = &mut tables.pools[server.pool];
     pool.end_charge(step.now, &mut server);
     pool.servers.leave(Group::Recovering);
-    pool.names.known.lost(id, step.now);
-    if let Some(waits) = &mut pool.measured.wait_sampling {
-        waits.lost(id, step.now);
-    }
+    pool.server_lost(id, step.now);
     tables.agenda.publish_shared(pool);
     tables.agenda.release(server.work.permits.take());
     tables.agenda.feed(server.pool);
@@ -196,8 +193,8 @@ fn take_server(tables: &mut Tables, step: &mut Step<'_>, id: ConnId, companion: 
 fn hand_over_idle_servers(tables: &mut Tables, step: &mut Step<'_>, id: PoolId) {
     // Ids are common to all workers: this pool may not exist here.
     let Some(pool) = tables.pools.get(id) else { return };
-    let kept = usize::from(pool.counts.sessions > 0);
-    let leaving: Vec<ConnId> = pool.servers.idle.iter().copied().skip(kept).collect();
+    let kept = usize::from(pool.counts.sessions() > 0);
+    let leaving: Vec<ConnId> = pool.servers.idle().iter().copied().skip(kept).collect();
     for server_id in leaving {
         debug_assert!(matches!(tables.servers[server_id].state(), ServerState::Idle));
         if !tables.servers[server_id].can_move() {

@@ -21,11 +21,8 @@ use crate::tables::{Tables, timers};
 /// The other worker's mailbox was full: the server stays.
 fn lend_returned(tables: &mut Tables, step: &mut Step<'_>, lent: Lent) {
     let pool = &mut tables.pools[lent.pool()];
-    pool.servers.leave(Group::Recovering);
-    pool.servers.lent -= 1;
-    pool.exchange.fed.remove(&lent.to);
     // Not again in this round: otherwise a full mailbox would keep the worker busy with this alone.
-    pool.exchange.lends_refused_until = step.now + limits::STRANGER;
+    pool.lend_returned(lent.to, step.now + limits::STRANGER);
     let id = pool.id;
     timers::arm_pool(tables, step, id);
     tables.counts.lends -= 1;
@@ -47,8 +44,7 @@ pub(crate) fn lent_to_us(tables: &mut Tables, definitions: &mut OpenDefinitions,
     if let Some(report) = lent.report {
         reports::take_along(entry, &mut tables.caches, &report, is_current);
     }
-    entry.exchange.begged.clear();
-    entry.exchange.fed.remove(&from);
+    entry.exchange.received_from(from);
     let known = entry.welcome.is_known(false);
     // The receiver reports the move to the coordinator before anything else about this server.
     let moved = ToCoordinator::Moved { pool, from, to: tables.id };
@@ -92,7 +88,7 @@ pub(crate) fn judge(tables: &mut Tables, conn: ConnId) {
     } else if tables.settings.orders.addresses.have_left(&server.identity.host, &server.identity.address) {
         server.end.close_needed = Some(ADDRESS_LEFT);
     }
-    if let Some(news) = pool.names.known.news_since(server.work.worked_at) {
+    if let Some(news) = pool.names.known().news_since(server.work.worked_at) {
         taint(server, news);
     }
 }

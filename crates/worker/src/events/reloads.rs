@@ -107,7 +107,7 @@ pub(crate) fn take_password(tables: &mut Tables, step: &mut Step<'_>, id: PoolId
     // It may have been forgotten meanwhile.
     let Some(pool) = tables.pools.get_mut(id) else { return };
     let marks = proved.marks();
-    pool.opening.proved = proved;
+    pool.opening.prove(proved);
     let is_old = |server: &Server| server.pool == id && server.identity.mark.is_some_and(|mark| marks.contradict(mark));
     let all = tables.servers.ids();
     closed_servers::retire_servers(tables, step, all, is_old, PASSWORD_CHANGED);

@@ -32,19 +32,17 @@ pub(crate) fn granted(tables: &mut Tables, definitions: &mut OpenDefinitions, st
     let wanted = match new_pools::ensure_pool(tables, definitions, id, key, homes) {
         Some(pool) => {
             if !spare {
-                pool.opening.requested = pool.opening.requested.saturating_sub(1);
-                pool.opening.requested_since = now;
-                pool.opening.requested_reserve = false;
+                pool.opening.granted(now);
             }
             let coming = pool.servers.count(Group::Idle) + pool.servers.opening();
-            let spared = spare && now >= pool.opening.spare_after;
+            let spared = spare && pool.opening.may_open_spare(now);
             // A pool that has to close a server does not open one.
             let goes = pool.servers.takes_back().is_some();
             !goes
                 && !pool.rules.orders.paused
                 && !stopping
                 && !pool.opening.is_paused(now)
-                && (spared || pool.servers_needed() > coming || !pool.servers.own.queue.is_empty())
+                && (spared || pool.servers_needed() > coming || !pool.servers.own().queue().is_empty())
         }
         None => false,
     };
@@ -67,7 +65,7 @@ pub(crate) fn granted(tables: &mut Tables, definitions: &mut OpenDefinitions, st
 /// Opens the server of a session that replicates.
 fn open_own_server(tables: &mut Tables, step: &mut Step<'_>, id: PoolId, serial: Serial, waiter: Waiter) {
     tables.leave_queue(waiter.session);
-    tables.pools[id].servers.own.opens();
+    tables.pools[id].servers.own_mut().opens();
     let server = open_server(tables, step, id, serial, Some(waiter.session));
     tables.sessions[waiter.session].open(server, waiter.since);
     timers::arm_session(tables, waiter.session);
@@ -226,10 +224,10 @@ pub(crate) fn server_ready(tables: &mut Tables, step: &mut Step<'_>, conn: ConnI
     let server = &mut tables.servers[conn];
     let id = server.pool;
     let pool = &mut tables.pools[id];
-    let before = pool.welcome.report.as_ref().map(|report| report.edition);
+    let before = pool.welcome.report().map(|report| report.edition);
     server_login::note_begun(server, pool, &tables.settings, &tables.caches);
     // Only now: a connect_query that fails is a failed login too.
-    pool.opening.pause = None;
+    pool.opening.login_succeeded();
     pool.opening.host_lives(&tables.servers[conn].identity.host);
     step.actions.post_to_coordinator(ToCoordinator::Opened { pool: id, worker: tables.id });
     reports::spread(tables, step, id, before);
@@ -241,7 +239,8 @@ pub(crate) fn server_ready(tables: &mut Tables, step: &mut Step<'_>, conn: ConnI
 
 #[cfg(test)]
 mod tests {
-    use link::pool::Pause;
+    use std::time::Duration;
+
     use machine::mail::{Mail, Stop};
     use units::{PoolKey, Time};
 
@@ -281,8 +280,7 @@ mod tests {
                 "logins fail",
                 |scene| {
                     scene.waiter(scene.now);
-                    let until = Time(scene.now.0 + 1);
-                    scene.tables.pools[POOL].opening.pause = Some(Pause { failures: 1, failed_at: scene.now, until });
+                    scene.tables.pools[POOL].opening.login_failed(scene.now, scene.now, Duration::from_secs(1), 0);
                 },
                 false,
             ),
@@ -314,7 +312,7 @@ mod tests {
     fn a_spare_server_is_opened_though_no_session_waits_but_not_soon_after_a_refused_login() {
         let mut scene = Scene::new(|_| ());
         assert!(opens(&mut scene, true));
-        scene.tables.pools[POOL].opening.spare_after = Time(scene.now.0 + 1);
+        scene.tables.pools[POOL].opening.refuse_spares(Time(scene.now.0 + 1));
         assert!(!opens(&mut scene, true));
         scene.now = Time(scene.now.0 + 1);
         assert!(opens(&mut scene, true));
@@ -323,10 +321,10 @@ mod tests {
     #[test]
     fn a_grant_answers_one_request_and_a_spare_one_none() {
         let mut scene = Scene::new(|_| ());
-        scene.tables.pools[POOL].opening.requested = 2;
+        (0..2).for_each(|_| scene.tables.pools[POOL].opening.request(scene.now));
         opens(&mut scene, true);
-        assert_eq!(scene.tables.pools[POOL].opening.requested, 2);
+        assert_eq!(scene.tables.pools[POOL].opening.requested(), 2);
         opens(&mut scene, false);
-        assert_eq!(scene.tables.pools[POOL].opening.requested, 1);
+        assert_eq!(scene.tables.pools[POOL].opening.requested(), 1);
     }
 }

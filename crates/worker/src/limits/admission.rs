@@ -415,10 +415,7 @@ pub(crate) fn configure_limits(tables: &mut Tables, limiters: &mut Limiters, ste
 pub(crate) fn admit_to_pin(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<'_>, id: PoolId) {
     loop {
         let pool = &mut tables.pools[id];
-        if pool.pins.queue.is_empty() || pool.pinned_max().is_some_and(|max| pool.pins.count >= max) {
-            return;
-        }
-        let waiter = pool.pins.queue.pop().expect("it is not empty");
+        let Some(waiter) = pool.next_to_pin() else { return };
         if deadlines::is_too_late(tables, limiters, step, waiter.session) {
             continue;
         }

@@ -58,7 +58,7 @@ fn long_or(tables: &mut Tables, class: ClassId, conn: ConnId, bytes: &[u8]) -> C
             rules.and_then(|rules| Text::new(text, rules).fingerprint(&tables.caches.key_of_origins).ok());
         fingerprint.map(Origin::of_text)
     };
-    let is_long = origin.is_some_and(|origin| pool.measured.experience.expects_long(origin, text));
+    let is_long = origin.is_some_and(|origin| pool.measured.experience_mut().expects_long(origin, text));
     session.claim.origin = origin;
     if is_long {
         session.claim.class = long.class;
@@ -76,7 +76,7 @@ pub(crate) fn read_classes(tables: &mut Tables, board: &Board) {
 
 fn read_board(tables: &mut Tables, board: &Board) {
     let workers = tables.settings.workers;
-    for pool in tables.pools.iter_mut().filter(|pool| pool.exchange.homes > 1) {
+    for pool in tables.pools.iter_mut().filter(|pool| pool.exchange.is_shared()) {
         for worker in (0..workers).map(WorkerId).filter(|worker| *worker != tables.id) {
             let version = board.classes_version(pool.id, worker);
             pool.queue.note_board(worker, version, || board.classes(pool.id, worker));
@@ -99,7 +99,7 @@ pub(crate) fn reclassify(tables: &mut Tables, before: &Settings) {
         tables.sessions[conn].incoming.inbox = inbox;
     }
     for pool in tables.pools.iter_mut() {
-        let old = std::mem::replace(&mut pool.queue, Queue::new(&classes, pool.exchange.homes));
+        let old = std::mem::replace(&mut pool.queue, Queue::new(&classes, pool.exchange.homes()));
         let mut waiters: Vec<_> = old.waiters().collect();
         waiters.sort_by_key(|waiter| waiter.since);
         for waiter in waiters {

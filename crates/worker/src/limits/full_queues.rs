@@ -43,7 +43,7 @@ fn bound_queue_of(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<
     let pool = &tables.pools[session.pool];
     // Each worker's part, but at least one: otherwise no session could wait if the limit is below the number of
     // workers.
-    if pool.queue.waiting(session.claim.class) <= max.div_ceil(u32::from(pool.exchange.homes.max(1))) {
+    if pool.queue.waiting(session.claim.class) <= max.div_ceil(u32::from(pool.exchange.homes().max(1))) {
         return;
     }
     let (name, id) = (class.name.clone(), session.claim.class);

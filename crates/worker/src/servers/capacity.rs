@@ -19,8 +19,7 @@ pub(crate) fn request_reserve(tables: &mut Tables, step: &mut Step<'_>, id: Pool
     let due =
         !pool.rules.orders.paused && pool.lacks_reserve() && waited.is_some_and(|waited| waited >= timeout) && !leaves;
     if due && !pool.opening.is_paused(step.now) {
-        pool.opening.requested_reserve = true;
-        pool.opening.requested += 1;
+        pool.opening.request_reserve();
         let ask = ToCoordinator::RequestServer { pool: id, worker, reserve: true, classes: pool.queue.at_work() };
         step.actions.post_to_coordinator(ask);
     }
@@ -39,7 +38,7 @@ pub(crate) fn inquired(tables: &Tables, step: &mut Step<'_>, id: PoolId) {
     let unpaused = tables.pools.get(id).filter(|pool| !pool.rules.orders.paused);
     let count = unpaused.map_or(0, |pool| {
         let coming = pool.servers.coming();
-        pool.servers_needed().saturating_sub(coming) + pool.servers.own.queue.len()
+        pool.servers_needed().saturating_sub(coming) + pool.servers.own().queue().len()
     });
     let classes = tables.pools.get(id).map(|pool| pool.queue.at_work()).unwrap_or_default();
     let wants = ToCoordinator::StillNeeded { pool: id, worker: tables.id, count, classes };
@@ -50,8 +49,7 @@ pub(crate) fn inquired(tables: &Tables, step: &mut Step<'_>, id: PoolId) {
 pub(crate) fn dropped(tables: &mut Tables, id: PoolId, count: u32, reserve: bool) {
     // It may have been forgotten meanwhile.
     let Some(pool) = tables.pools.get_mut(id) else { return };
-    pool.opening.requested = pool.opening.requested.saturating_sub(count);
-    pool.opening.requested_reserve &= !reserve;
+    pool.opening.requests_dropped(count, reserve);
     tables.agenda.feed(id);
 }
 
@@ -110,8 +108,7 @@ mod tests {
             ("there is none", |scene| scene.tables.pools[POOL].rules.reserve_pool_size = 0),
             ("a server is idle", |scene| _ = scene.idle_server(scene.now)),
             ("logins fail", |scene| {
-                let pause = link::pool::Pause { failures: 1, failed_at: scene.now, until: Time(scene.now.0 + 1) };
-                scene.tables.pools[POOL].opening.pause = Some(pause);
+                scene.tables.pools[POOL].opening.login_failed(scene.now, scene.now, Duration::from_secs(1), 0);
             }),
         ];
         for (case, prepare) in cases {

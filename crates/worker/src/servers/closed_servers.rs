@@ -1,6 +1,6 @@
 //! How servers are closed, and their tokens given back to the coordinator.
 
-use link::pool::{LocalBuffers, SURPLUS};
+use link::pool::SURPLUS;
 use link::relaying::has_said_goodbye;
 use link::server::{Group, Server, ServerState};
 use machine::Step;
@@ -45,19 +45,13 @@ pub(crate) fn remove_server(tables: &mut Tables, step: &mut Step<'_>, conn: Conn
     }
     step.actions.push(Action::Close { conn, last_words: false });
     let pool = &mut tables.pools[id];
-    pool.servers.closed(why);
-    pool.servers.leave(group);
-    if server.identity.opened_for_session.is_some() {
-        pool.servers.own.closed(group);
-    }
+    pool.servers.remove(conn, group, server.identity.opened_for_session.is_some(), why);
     pool.end_charge(step.now, &mut server);
-    pool.servers.idle.retain(|&idle| idle != conn);
     // PostgreSQL may have been restarted with another configuration.
-    pool.welcome.is_stale |= server.end.gone && pool.has_no_server();
-    pool.names.known.lost(conn, step.now);
-    if let Some(waits) = &mut pool.measured.wait_sampling {
-        waits.lost(conn, step.now);
+    if server.end.gone && pool.has_no_server() {
+        pool.welcome.become_stale();
     }
+    pool.server_lost(conn, step.now);
     tables.agenda.publish_shared(pool);
     if is_at_work {
         let at = step.now + limits::ENDING;
@@ -165,13 +159,13 @@ pub(crate) fn forget_database(tables: &mut Tables, now: Time, id: PoolId) {
     }
     // A server that was closed at work is still counted, and reports nothing.
     if pool.has_no_server() {
-        pool.welcome.report = None;
+        pool.welcome.forget_report();
     }
 }
 
 /// The coordinator wants a server back, preferably an idle one: another pool waits at a cap that both share.
 pub(crate) fn recalled(tables: &mut Tables, step: &mut Step<'_>, id: PoolId, busy: bool) {
-    let idle = tables.pools.get(id).and_then(|pool| pool.servers.idle.front().copied());
+    let idle = tables.pools.get(id).and_then(|pool| pool.servers.idle().front().copied());
     if let Some(conn) = idle {
         return close_server(tables, step, conn, "evicted");
     }
@@ -206,12 +200,9 @@ pub(crate) fn retire_servers(
 /// Once a session of the pool sets `temp_buffers`, idle servers are closed that do not take it any more.
 pub(crate) fn retire_local_buffers(tables: &mut Tables, step: &mut Step<'_>, pool: PoolId) {
     let entry = &mut tables.pools[pool];
-    if entry.servers.sets_local_buffers != LocalBuffers::SetNow {
-        return;
+    if let Some(idle) = entry.servers.idle_to_retire() {
+        retire_servers(tables, step, idle, |server| server.traces.has_local_buffers, LOCAL_BUFFERS);
     }
-    entry.servers.sets_local_buffers = LocalBuffers::Set;
-    let idle: Vec<ConnId> = entry.servers.idle.iter().copied().collect();
-    retire_servers(tables, step, idle, |server| server.traces.has_local_buffers, LOCAL_BUFFERS);
 }
 
 #[cfg(test)]
@@ -233,9 +224,9 @@ mod tests {
         pool.welcome.take(report, false);
         pool.servers.ends_at(now + limits::ENDING);
         forget_database(tables, now, POOL);
-        assert!(tables.pools[POOL].welcome.report.is_some(), "nobody wants it empty");
+        assert!(tables.pools[POOL].welcome.report().is_some(), "nobody wants it empty");
         tables.pools[POOL].vacate(Time(now.0 + 1));
         forget_database(tables, now, POOL);
-        assert!(tables.pools[POOL].welcome.report.is_none());
+        assert!(tables.pools[POOL].welcome.report().is_none());
     }
 }

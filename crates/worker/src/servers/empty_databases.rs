@@ -18,7 +18,7 @@ pub(crate) fn vacate(tables: &mut Tables, step: &mut Step<'_>, id: PoolId) {
     // The pool may have been forgotten meanwhile.
     let Some(pool) = tables.pools.get_mut(id) else { return };
     pool.vacate(step.now + limits::VACATING);
-    let is_awaited = pool.queue.has_waiters() || !pool.welcome.waiting.is_empty();
+    let is_awaited = pool.queue.has_waiters() || pool.welcome.waiting().len() > 0;
     let listens_for_nobody = pool.listener.as_ref().is_none_or(|listener| listener.is_unused());
     for conn in tables.servers.ids() {
         let leaves = |server: &Server| {

@@ -101,7 +101,7 @@ pub(crate) fn free(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId) 
         server.end.close_needed = Some(why);
     }
     if server.traces.has_local_buffers
-        && tables.pools[server.pool].servers.sets_local_buffers != LocalBuffers::AsConfigured
+        && tables.pools[server.pool].servers.local_buffers() != LocalBuffers::AsConfigured
     {
         server.end.close_needed = Some(LOCAL_BUFFERS);
     }

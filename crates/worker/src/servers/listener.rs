@@ -45,7 +45,7 @@ pub(crate) fn become_listener(tables: &mut Tables, step: &mut Step<'_>, server_i
     let pool = &mut tables.pools[server.pool];
     pool.listener.get_or_insert_default().server = Some(server_id);
     let is_initial =
-        pool.welcome.report.as_ref().is_some_and(|report| Arc::ptr_eq(&report.parameters, &server.kept.parameters));
+        pool.welcome.report().is_some_and(|report| Arc::ptr_eq(&report.parameters, &server.kept.parameters));
     server.work.uses = server.work.uses.saturating_add(1);
     if !is_initial || server.kept.session_state.is_some() || server.kept.shown_name.is_some() {
         send_query(tables, step, server_id, CLEAR);

@@ -30,10 +30,10 @@ pub(crate) fn names_answered(tables: &mut Tables, step: &mut Step<'_>, server_id
     let server = &tables.servers[server_id];
     let pool = &mut tables.pools[server.pool];
     let id = pool.id;
-    match pool.names.known.answered(step.now) {
+    match pool.names.known_mut().answered(step.now) {
         Next::Poll => return name_polls::query_server(tables, step, server_id, Chore::Poll, catalogue::POLL),
         Next::Read => {
-            let chore = if pool.names.known.is_awaited() { Chore::First } else { Chore::Catalogue };
+            let chore = if pool.names.known().is_awaited() { Chore::First } else { Chore::Catalogue };
             return name_polls::query_server(tables, step, server_id, chore, catalogue::QUERY);
         }
         Next::Complain => {
@@ -54,15 +54,15 @@ pub(crate) fn names_answered(tables: &mut Tables, step: &mut Step<'_>, server_id
 fn spread_names(tables: &mut Tables, step: &mut Step<'_>, id: PoolId) {
     let pool = &tables.pools[id];
     // Nothing new was learned.
-    let Some(lesson) = pool.names.known.lesson() else { return };
+    let Some(lesson) = pool.names.known().lesson() else { return };
     let database = std::sync::Arc::clone(&pool.database);
     let mut swept = Vec::new();
     for pool in tables.pools.iter_mut() {
         let is_same = is_of_same_database(&pool.database, &database);
         if pool.id != id && is_same {
-            pool.names.known.take_over(&lesson);
+            pool.names.known_mut().take_over(&lesson);
         }
-        if let Some(news) = pool.names.known.take_news().filter(|_| pool.id == id || is_same) {
+        if let Some(news) = pool.names.known_mut().take_news().filter(|_| pool.id == id || is_same) {
             swept.push((pool.id, news));
         }
     }

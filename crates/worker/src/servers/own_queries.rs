@@ -34,7 +34,7 @@ fn note(tables: &mut Tables, server_id: ConnId, chore: Chore, query: &[u8]) {
     let effects = Effects::read(&Text::new(query, rules), &tables.caches.tracked);
     // A check is sent to servers that were idle for long, when the catalogue may be too old to be asked.
     let (mut unasked, is_check) = (Known::default(), chore == Chore::Check);
-    let known = if is_check { &mut unasked } else { &mut pool.names.known };
+    let known = if is_check { &mut unasked } else { pool.names.known_mut() };
     let is_harmless =
         effects.are_none() && !tables.caches.reader.read(query, &server.kept.parameters, known).is_active();
     server.traces.query_sets = !is_harmless && !effects.only_reset();

@@ -35,10 +35,9 @@ fn rest(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId) {
     let servers = &tables.servers;
     let pool = &mut tables.pools[id];
     // Servers whose clients have gone on since are removed.
-    pool.servers.resting.retain(|&other| {
-        other != server_id && servers.get(other).is_some_and(|server| server.ledger.is_at_rest() && server.pool == id)
+    pool.servers.note_resting(server_id, |other| {
+        servers.get(other).is_some_and(|server| server.ledger.is_at_rest() && server.pool == id)
     });
-    pool.servers.resting.push(server_id);
     if pool.queue.has_waiters() {
         end_a_rest(tables, step, id);
     }
@@ -47,14 +46,14 @@ fn rest(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId) {
 /// No session waits here, but one on another worker may.
 pub(crate) fn rest_for_a_stranger(tables: &mut Tables, step: &mut Step<'_>, id: PoolId) {
     let pool = &tables.pools[id];
-    if !pool.servers.resting.is_empty() && tables.view().stranger(step.now, step.board, pool).is_some() {
+    if pool.servers.has_resting() && tables.view().stranger(step.now, step.board, pool).is_some() {
         end_a_rest(tables, step, id);
     }
 }
 
 /// A session waits for a server of this pool: frees a resting one.
 pub(crate) fn end_a_rest(tables: &mut Tables, step: &mut Step<'_>, id: PoolId) {
-    while let Some(server_id) = tables.pools[id].servers.resting.pop() {
+    while let Some(server_id) = tables.pools[id].servers.take_resting() {
         // Since it was noted it may have been closed or released.
         let Some(server) = tables.servers.get_mut(server_id) else { continue };
         let Some(session) = server.session().map(|session| &mut tables.sessions[session]) else { continue };

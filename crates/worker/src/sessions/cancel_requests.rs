@@ -181,7 +181,7 @@ pub(crate) fn canceller_done(tables: &mut Tables, step: &mut Step<'_>, conn: Con
     // It may have been closed meanwhile.
     let Some(canceller) = tables.cancels.remove(conn) else { return };
     step.actions.push(Action::Close { conn, last_words: false });
-    tables.pools[canceller.pool].counts.cancels -= 1;
+    tables.pools[canceller.pool].counts.cancel_ended();
     // Its server may be gone.
     let Some(server) = tables.servers.get_mut(canceller.server) else { return };
     server.cancel.under_way -= 1;

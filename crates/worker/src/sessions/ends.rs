@@ -154,7 +154,7 @@ pub(crate) fn take_out(
         SessionState::Welcoming { .. } => {
             // It has no pool if a reload removed its database while it logged in.
             if let Some(pool) = tables.pools.get_mut(pool) {
-                pool.welcome.waiting.retain(|&(waiting, _)| waiting != conn);
+                pool.welcome.stop_waiting(conn);
                 // The board shows other workers that a session waits here.
                 tables.agenda.publish_shared(pool);
             }
@@ -163,9 +163,8 @@ pub(crate) fn take_out(
     }
     // The console has none.
     if let Some(entry) = tables.pools.get_mut(pool) {
-        entry.counts.sessions -= 1;
-        entry.pins.count -= u32::from(had_permit);
-        if entry.exchange.homes > 1 && entry.excess() != entry.exchange.published.excess {
+        entry.session_left(had_permit);
+        if entry.has_other_excess() {
             tables.agenda.publish(pool);
         }
     }

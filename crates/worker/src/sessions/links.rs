@@ -54,7 +54,9 @@ pub(crate) fn link(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, serve
         let configured = link::parameter_reports::configured(server, pool);
         let tracked = &tables.caches.tracked;
         let replays = link::replaying::replay(step, session, server_id, server, tracked, configured, renaming.as_ref());
-        pool.counts.fidelity.replays += u64::from(replays);
+        if replays {
+            pool.counts.count_replay();
+        }
         begun_with = begun_with.filter(|_| !replays);
     }
     let paused = !session.flow.is_reading() || !session.flow.is_clear() || !server.flow.is_reading();
@@ -148,7 +150,7 @@ pub(crate) fn release_if_done(tables: &mut Tables, step: &mut Step<'_>, server_i
         || !is_read
         || !is_armed
         || !server.is_free_at_once()
-        || pool.servers.sets_local_buffers == LocalBuffers::SetNow
+        || pool.servers.local_buffers() == LocalBuffers::SetNow
     {
         let_go(tables, step, conn, server_id, returns_pin_permit);
         return true;
@@ -233,12 +235,12 @@ pub(crate) fn join(
     assert!(server.is_clean() && server.cancel.under_way == 0, "I3: only a clean server is handed out");
     debug_assert!(server.session().is_none(), "I1: a server has one session at most");
     if machine::sabotage::does(settings, machine::sabotage::Fault::KeepStatements) {
-        pool.names.generation = 0;
+        pool.names.forget_generation();
     }
     pool.hand_to(now, server_id, server, conn, unpublished);
     pool.charge(now, session.claim.class, session.claim.origin, server);
-    pool.names.known.aged(now);
-    pool.counts.totals.server_assignments += 1;
+    pool.names.known_mut().aged(now);
+    pool.counts.count_assignment();
     let waited_us = session.waited_us(now);
     pool.counts.count_wait(waited_us);
     (server.work.waited_us, server.work.linked_at) = (waited_us, now);

@@ -9,9 +9,7 @@
 //! shorter at random.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use link::pool::Pause;
 use link::server::{Chore, ServerState};
 use link::server_login::WRONG_PASSWORD_TYPE;
 use machine::event::Hangup;
@@ -29,9 +27,6 @@ use crate::servers::{closed_servers, drains, listener};
 use crate::sessions::{replicating, welcome};
 use crate::tables::followups::SessionEnd;
 use crate::tables::{Tables, backpressure, timers};
-
-/// After a failure, the first pause before the next try.
-const RETRY_FIRST: Duration = Duration::from_millis(50);
 
 /// The pooler's codes for a request whose server is lost. Others are PostgreSQL's.
 const OWN: [SqlState; 2] = [sqlstate::CONNECTION_FAILURE, sqlstate::QUERY_CANCELED];
@@ -210,7 +205,7 @@ pub(crate) fn login_refused(tables: &mut Tables, step: &mut Step<'_>, conn: Conn
         let pool = tables.servers[conn].pool;
         tables.view().log_server(step, conn, Level::Warning, Topic::General, log_text);
         let pause = tables.settings.global.servers.server_login_retry;
-        tables.pools[pool].opening.spare_after = step.now + pause;
+        tables.pools[pool].opening.refuse_spares(step.now + pause);
         closed_servers::close_server(tables, step, conn, &words);
         refuse_waiting(tables, step, pool, code, &words);
     } else {
@@ -259,15 +254,7 @@ fn login_failed_as(
         // The next server is opened there, at once.
         return;
     }
-    let (failures, failed_at) = match pool.opening.pause {
-        // A login that had begun before the last failure does not count as another one.
-        Some(last) if began < last.failed_at => (last.failures, last.failed_at),
-        last => (last.map_or(0, |last| last.failures) + 1, step.now),
-    };
-    let pause = RETRY_FIRST.saturating_mul(1 << (failures - 1).min(16)).min(longest);
-    // Up to a quarter shorter, so that pools whose PostgreSQL was down do not all retry at the same moment.
-    let until = step.now + (pause - pause / 4 * jitter / (1 << 16));
-    pool.opening.pause = Some(Pause { failures, failed_at, until });
+    pool.opening.login_failed(step.now, began, longest, jitter);
     if pool.welcome.is_known(true) {
         // Who waits only to be told what the new servers begin with is let in all the same, and waits with its first statement.
         welcome::welcome_all(tables, step, id);
@@ -281,7 +268,7 @@ fn login_failed_as(
 fn refuse_waiting(tables: &mut Tables, step: &Step<'_>, id: PoolId, code: SqlState, words: &str) {
     let pool = &tables.pools[id];
     let mut waiting: Vec<ConnId> = pool.queue.waiters().map(|waiter| waiter.session).collect();
-    waiting.extend(pool.welcome.waiting.iter().map(|(conn, _)| *conn));
+    waiting.extend(pool.welcome.waiting());
     for conn in waiting {
         refusals::count_ended(tables, step, conn, Reason::ServerLogin);
         tables.agenda.refuse(conn, code, words);

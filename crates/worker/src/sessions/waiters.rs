@@ -18,7 +18,7 @@ pub(crate) fn begin_waiting(tables: &mut Tables, step: &mut Step<'_>, conn: Conn
         tables.agenda.feed(pool.id);
     }
     tables.agenda.publish_shared(pool);
-    let (id, is_armed, rests) = (pool.id, pool.rules.is_armed(session, step.now), !pool.servers.resting.is_empty());
+    let (id, is_armed, rests) = (pool.id, pool.rules.is_armed(session, step.now), pool.servers.has_resting());
     if !is_armed {
         timers::arm_session(tables, conn);
     }

@@ -77,16 +77,16 @@ pub(crate) fn arrived(tables: &mut Tables, definitions: &mut OpenDefinitions, st
     }
     if let Some(entry) = tables.pools.get_mut(pool) {
         if sets_local_buffers {
-            entry.servers.sets_local_buffers.set();
+            entry.servers.local_buffers_set();
         }
-        entry.counts.sessions += 1;
-        entry.counts.totals.logins += 1;
+        entry.counts.session_came();
+        entry.counts.count_login();
         // With a forced user, the client's password is not the server's. The latest proof counts: an older one may be of a
         // password that has changed.
         if own_user && !arrival.proved.is_empty() {
-            entry.opening.proved = arrival.proved;
+            entry.opening.prove(arrival.proved);
         }
-        if entry.exchange.homes > 1 && entry.excess() != entry.exchange.published.excess {
+        if entry.has_other_excess() {
             tables.agenda.publish(pool);
         }
         closed_servers::retire_local_buffers(tables, step, pool);
@@ -117,8 +117,8 @@ fn welcome_or_wait(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, pool:
         welcome(tables, step, conn);
         return;
     }
-    entry.welcome.waiting.push((conn, step.now));
-    let shared = entry.exchange.homes > 1;
+    entry.welcome.wait(conn, step.now);
+    let shared = entry.exchange.is_shared();
     tables.agenda.feed(pool);
     if shared {
         tables.agenda.publish(pool);
@@ -169,7 +169,7 @@ pub(crate) fn welcome_linked(tables: &mut Tables, step: &mut Step<'_>, conn: Con
 pub(crate) fn welcome_all(tables: &mut Tables, step: &mut Step<'_>, pool: PoolId) {
     let entry = &mut tables.pools[pool];
     tables.agenda.publish_shared(entry);
-    for (conn, _) in std::mem::take(&mut entry.welcome.waiting) {
+    for conn in entry.welcome.take_waiting() {
         welcome(tables, step, conn);
     }
 }
@@ -177,7 +177,7 @@ pub(crate) fn welcome_all(tables: &mut Tables, step: &mut Step<'_>, pool: PoolId
 /// The first new server has not come soon: the session is told what is known, and gets the news with its first statement.
 pub(crate) fn welcome_overdue(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
     let pool = tables.sessions[conn].pool;
-    tables.pools[pool].welcome.waiting.retain(|(waiting, _)| *waiting != conn);
+    tables.pools[pool].welcome.stop_waiting(conn);
     welcome(tables, step, conn);
 }
 
@@ -201,7 +201,7 @@ fn welcome(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
 fn take_base(tables: &mut Tables, conn: ConnId) -> Option<String> {
     let session = tables.sessions.get_mut(conn)?;
     let pool = tables.pools.get(session.pool)?;
-    let report = pool.welcome.report.as_ref()?;
+    let report = pool.welcome.report()?;
     session.own = OwnParameters::begun(session.parameters.known(), report.edition);
     if session.tracker.is_none()
         && let Some(known) = tables.caches.interned.laid(&session.parameters, &report.parameters)
@@ -220,7 +220,7 @@ fn take_base(tables: &mut Tables, conn: ConnId) -> Option<String> {
     let mut others = begun_others(report, state, &tables.caches.tracked);
     let key = Learnt::key(&parameters, state, report, &tables.caches.tracked);
     let nothing_learnt = key.is_none();
-    if let Some(reported) = key.and_then(|key| pool.welcome.learnt.get(&key)) {
+    if let Some(reported) = key.and_then(|key| pool.welcome.learnt().get(&key)) {
         parameters = parameters.learnt(&reported.parameters, &report.parameters);
         others = Arc::clone(&reported.others);
     }
@@ -249,7 +249,7 @@ fn take_base(tables: &mut Tables, conn: ConnId) -> Option<String> {
 /// Sends the end of the login.
 fn greet(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, pid: i32, remark: Option<&str>) {
     let session = &mut tables.sessions[conn];
-    let report = tables.pools[session.pool].welcome.report.as_ref().expect("a server of its pool has logged in");
+    let report = tables.pools[session.pool].welcome.report().expect("a server of its pool has logged in");
     let (parameters, identity) = (Arc::clone(&session.parameters), Arc::clone(&session.identity));
     let others = session.tracker.as_ref().and_then(|tracker| tracker.reported_at_login.clone());
     let nothing = Reported::new();

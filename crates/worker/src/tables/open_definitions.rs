@@ -14,7 +14,7 @@ impl OpenDefinitions {
     /// Tells the pools of a database what is defined there.
     pub(crate) fn note<'p>(&mut self, pools: impl Iterator<Item = &'p mut Pool>, now: Time, definition: &Definition) {
         for pool in pools.filter(|pool| pool.database.name_at_server() == &*definition.database) {
-            pool.names.known.learn(&definition.what, definition.server, now);
+            pool.names.known_mut().learn(&definition.what, definition.server, now);
         }
         if definition.what != What::Relation {
             self.0.insert(definition.server, definition.database.clone());
@@ -47,7 +47,7 @@ impl OpenDefinitions {
         // Nothing was noted for this server.
         let Some(database) = self.0.remove(&server) else { return };
         for pool in pools.filter(|pool| pool.database.name_at_server() == &*database) {
-            pool.names.known.settle(server, now, lost);
+            pool.names.known_mut().settle(server, now, lost);
         }
     }
 
@@ -55,7 +55,7 @@ impl OpenDefinitions {
     pub(crate) fn doubt_in(&self, pool: &mut Pool, now: Time) {
         for (server, database) in &self.0 {
             if pool.database.name_at_server() == &**database {
-                pool.names.known.doubt(*server, now);
+                pool.names.known_mut().doubt(*server, now);
             }
         }
     }

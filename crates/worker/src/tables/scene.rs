@@ -118,7 +118,7 @@ impl Scene {
             session
         };
         let conn = self.tables.sessions.insert_with(make);
-        self.tables.pools[POOL].counts.sessions += 1;
+        self.tables.pools[POOL].counts.session_came();
         conn
     }
 

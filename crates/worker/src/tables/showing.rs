@@ -300,7 +300,7 @@ fn server_state(server: &Server, stale: bool) -> &'static str {
 }
 
 fn snapshot_of(pool: &Pool, now: Time) -> PoolSnapshot {
-    let oldest = [pool.queue.oldest_of_all(), pool.pins.queue.front(), pool.servers.own.queue.front()]
+    let oldest = [pool.queue.oldest_of_all(), pool.pins.queue().front(), pool.servers.own().queue().front()]
         .into_iter()
         .flatten()
         .map(|waiter| waiter.since)
@@ -309,25 +309,25 @@ fn snapshot_of(pool: &Pool, now: Time) -> PoolSnapshot {
         id: pool.id,
         key: pool.key.clone(),
         mode: pool.rules.mode,
-        clients: ClientCounts { active_cancel_req: pool.counts.cancels, ..ClientCounts::default() },
-        servers: ServerCounts { active_cancel: pool.counts.cancels, ..ServerCounts::default() },
+        clients: ClientCounts { active_cancel_req: pool.counts.cancels(), ..ClientCounts::default() },
+        servers: ServerCounts { active_cancel: pool.counts.cancels(), ..ServerCounts::default() },
         open_servers: pool.servers.all(),
         closing_servers: 0,
         maxwait_us: oldest.map_or(0, |since| now.micros_since(since)),
         waiting_us: 0,
-        totals: pool.counts.totals,
-        spans: pool.counts.spans,
+        totals: *pool.counts.totals(),
+        spans: pool.counts.spans(),
         fidelity: FidelitySnapshot {
             fidelity: (pool.rules.mode != PoolMode::Session).then_some(pool.rules.fidelity),
-            names: pool.names.known.names(),
-            pinned: pool.pins.count,
-            waiting: pool.pins.queue.len(),
-            counts: pool.counts.fidelity,
+            names: pool.names.known().names(),
+            pinned: pool.pins.count(),
+            waiting: pool.pins.queue().len(),
+            counts: pool.counts.fidelity(),
         },
         classes: pool.queue.counts(now).collect(),
-        sizing: pool.measured.account.clone(),
-        long: pool.measured.experience.counts().collect(),
-        deadlocks: pool.counts.deadlocks.clone(),
+        sizing: pool.measured.account().cloned(),
+        long: pool.measured.experience().counts().collect(),
+        deadlocks: pool.counts.deadlocks().clone(),
     }
 }
 

@@ -47,30 +47,30 @@ pub(crate) fn arm_canceller(tables: &mut Tables, step: &mut Step<'_>, conn: Conn
 pub(crate) fn arm_pool(tables: &mut Tables, step: &mut Step<'_>, id: PoolId) {
     let reserve_timeout = tables.settings.global.pools.reserve_pool_timeout;
     let pool = &mut tables.pools[id];
-    let own = pool.servers.own.queue.front();
-    let is_alone = pool.exchange.homes == 1 && pool.rules.reserve_pool_size == 0 && own.is_none();
+    let own = pool.servers.own().queue().front();
+    let is_alone = !pool.exchange.is_shared() && pool.rules.reserve_pool_size == 0 && own.is_none();
     if is_alone && !pool.opening.is_paused(step.now) {
         // Nothing below would apply; lends are refused only between homes.
         return;
     }
-    if pool.exchange.lends_refused_until > step.now {
-        tables.deadlines.arm(Owner::Pool(id), &mut pool.armed, pool.exchange.lends_refused_until);
+    if pool.exchange.lends_refused_until() > step.now {
+        tables.deadlines.arm(Owner::Pool(id), &mut pool.armed, pool.exchange.lends_refused_until());
     }
-    if let Some(own) = own.filter(|_| !pool.servers.idle.is_empty()) {
+    if let Some(own) = own.filter(|_| !pool.servers.idle().is_empty()) {
         // If it has no leave by then, an idle server makes room.
         let at = (own.since + limits::GRANT).max(step.now + Duration::from_millis(1));
         tables.deadlines.arm(Owner::Pool(id), &mut pool.armed, at);
     }
     let waiting_since = pool.waiting_since();
-    if pool.exchange.homes > 1 && waiting_since != Time::NEVER {
+    if pool.exchange.is_shared() && waiting_since != Time::NEVER {
         // When the oldest waiter has waited for the pool's patience, and again while it waits.
         let patience = pool.servers.patience();
         let first = waiting_since + patience;
         let at = if first > step.now { first } else { step.now + patience };
         tables.deadlines.arm(Owner::Pool(id), &mut pool.armed, at);
     }
-    if let Some(pause) = pool.opening.pause.filter(|pause| pause.until > step.now) {
-        tables.deadlines.arm(Owner::Pool(id), &mut pool.armed, pause.until);
+    if let Some(until) = pool.opening.pause_until(step.now) {
+        tables.deadlines.arm(Owner::Pool(id), &mut pool.armed, until);
         return;
     }
     if let (Some(waiter), Some(timeout), true) = (pool.oldest(), reserve_timeout, pool.lacks_reserve()) {

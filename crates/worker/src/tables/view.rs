@@ -130,7 +130,7 @@ impl View<'_> {
     /// The other worker, with its oldest waiter's time, that is to get a server before this worker's oldest waiter, by
     /// what the board shows.
     pub(crate) fn stranger(&self, now: Time, board: &Board, pool: &Pool) -> Option<(WorkerId, Time)> {
-        if now < pool.exchange.lends_refused_until {
+        if now < pool.exchange.lends_refused_until() {
             return None;
         }
         if pool.queue.is_counted() {
@@ -140,7 +140,7 @@ impl View<'_> {
         let waiting = workers.map(WorkerId).filter(|&worker| worker != self.id).filter_map(|worker| {
             let since = board.cell(pool.id, worker).waiting_since;
             // The board may be out of date: one server for one waiter.
-            let fed = || pool.exchange.fed.get(&worker) == Some(&since);
+            let fed = || pool.exchange.has_fed(worker, since);
             (since != Time::NEVER && !fed()).then_some((worker, since))
         });
         let (worker, since) = waiting.min_by_key(|&(_, since)| since)?;
@@ -169,7 +169,7 @@ impl View<'_> {
         });
         let waiting = strangers.filter(|stranger| {
             // The board may be out of date: one server for one waiter.
-            let fed = || pool.exchange.fed.get(&stranger.worker) == Some(&stranger.since);
+            let fed = || pool.exchange.has_fed(stranger.worker, stranger.since);
             stranger.since != Time::NEVER && stranger.since + head_start(stranger.class) <= now && !fed()
         });
         let stranger = pool.queue.first_of(waiting, now)?;
@@ -180,7 +180,7 @@ impl View<'_> {
     /// Of the servers used last, the first that has the session's state, so that nothing has to be replayed. If there
     /// is none, the one used last.
     pub(crate) fn fitting(&self, pool: &Pool, session: Option<ConnId>) -> Option<ConnId> {
-        let last = *pool.servers.idle.back()?;
+        let last = *pool.servers.idle().back()?;
         let session = session.and_then(|session| self.sessions.get(session));
         let wanted = session.and_then(|session| session.tracker.as_ref()).map(|tracker| tracker.state());
         let wanted = wanted.filter(|state| !state.is_initial());
@@ -194,7 +194,7 @@ impl View<'_> {
         if fits(&last) {
             return Some(last);
         }
-        let mut others = pool.servers.idle.iter().rev().skip(1).take(limits::FITTING_MAX - 1);
+        let mut others = pool.servers.idle().iter().rev().skip(1).take(limits::FITTING_MAX - 1);
         Some(others.find(|server| fits(server)).copied().unwrap_or(last))
     }
 
@@ -223,6 +223,6 @@ impl View<'_> {
     /// Whether a pool's first clients wait until the side effects in its database have been read.
     #[must_use]
     pub fn awaits_side_effects(&self, pool: units::id::PoolId) -> bool {
-        self.pools.get(pool).is_some_and(|pool| pool.names.known.is_awaited())
+        self.pools.get(pool).is_some_and(|pool| pool.names.known().is_awaited())
     }
 }
