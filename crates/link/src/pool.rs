@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 mod lending;
+mod rules;
 mod servers;
 mod states;
 
@@ -30,30 +31,30 @@ use crate::session::Session;
 #[derive(Clone, Debug)]
 // tidy: a setting a field
 pub struct Rules {
-    pub mode: PoolMode,
-    pub query_wait_timeout: Option<Duration>,
-    pub query_timeout: Option<Duration>,
-    pub idle_transaction_timeout: Option<Duration>,
-    pub transaction_timeout: Option<Duration>,
-    pub client_idle_timeout: Option<Duration>,
+    pub(crate) mode: PoolMode,
+    pub(crate) query_wait_timeout: Option<Duration>,
+    pub(crate) query_timeout: Option<Duration>,
+    pub(crate) idle_transaction_timeout: Option<Duration>,
+    pub(crate) transaction_timeout: Option<Duration>,
+    pub(crate) client_idle_timeout: Option<Duration>,
     /// The shortest timeout of a session without a server, or the time of its notice.
-    pub waiting_min: Option<Duration>,
-    pub servers: ServerLimits,
-    pub reserve_pool_size: u32,
-    pub min_pool_size: u32,
+    pub(crate) waiting_min: Option<Duration>,
+    pub(crate) servers: ServerLimits,
+    pub(crate) reserve_pool_size: u32,
+    pub(crate) min_pool_size: u32,
     /// 0: names are not mapped.
-    pub max_prepared_statements: usize,
-    pub fidelity: Fidelity,
+    pub(crate) max_prepared_statements: usize,
+    pub(crate) fidelity: Fidelity,
     /// Clients get their servers' process ids, if they do not choose otherwise.
-    pub stable_backend_pid: bool,
+    pub(crate) stable_backend_pid: bool,
     /// Over all homes; 0: no limit.
-    pub max_pinned: u32,
+    pub(crate) max_pinned: u32,
     /// Whether one connection may listen for all sessions: at least one other must remain.
-    pub shares_listener: bool,
+    pub(crate) shares_listener: bool,
     /// What was ordered at the console for its database.
-    pub orders: DatabaseOrders,
+    pub(crate) orders: DatabaseOrders,
     /// The wording of the error for a query that query_timeout cancels.
-    pub words: Words,
+    pub(crate) words: Words,
 }
 
 impl Rules {
@@ -114,18 +115,10 @@ impl Rules {
 /// The settings that close a free server of a pool.
 #[derive(Copy, Clone, Debug)]
 pub struct ServerLimits {
-    pub lifetime: Duration,
-    pub idle_timeout: Option<Duration>,
+    pub(crate) lifetime: Duration,
+    pub(crate) idle_timeout: Option<Duration>,
     /// The most times that a server is given to a session; 0: no limit.
-    pub max_uses: u32,
-}
-
-impl ServerLimits {
-    /// The reason why a server with this number of uses is closed instead of used again, if it is.
-    #[inline]
-    pub fn used_up(&self, uses: u32) -> Option<&'static str> {
-        (self.max_uses > 0 && uses >= self.max_uses).then_some("server max uses")
-    }
+    pub(crate) max_uses: u32,
 }
 
 /// -1 is never.

@@ -360,7 +360,7 @@ impl Worker {
             if other_password {
                 pool.opening.prove(Arc::default());
             }
-            let (ordered, asked_for_base) = (pool.rules.orders, server_login::asks_for_base(pool, &before));
+            let (ordered, asked_for_base) = (pool.rules.orders(), server_login::asks_for_base(pool, &before));
             let concerned = reloads::are_concerned(pool, found.as_deref(), &self.tables.settings);
             let changed = concerned || other_password;
             if let Some(found) = found {

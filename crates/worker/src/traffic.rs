@@ -90,7 +90,7 @@ impl Worker {
         // Sessions that already wait come first.
         let may_take = |pool: &Pool| pool.queue.admits(class) && !pool.names.known().is_awaited();
         let entry = &self.tables.pools[pool];
-        let (may_take, bounded) = (may_take(entry), entry.rules.max_pinned > 0);
+        let (may_take, bounded) = (may_take(entry), entry.rules.max_pinned() > 0);
         if bounded && pin_queue::must_wait_to_pin(&mut self.tables, step, conn, &bytes[at..]) {
             backpressure::stash(&mut self.tables, step, conn, &bytes[at..]);
             deadlines::apply_deadline(&mut self.tables, &mut self.limiters, step, conn, &bytes[at..], commented);

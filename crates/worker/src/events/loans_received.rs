@@ -40,7 +40,7 @@ pub(crate) fn lent_to_us(tables: &mut Tables, definitions: &mut OpenDefinitions,
     }
     let entry = &mut tables.pools[pool];
     let Identity { reconnects, opened_for, .. } = &server.identity;
-    let is_current = *reconnects == entry.rules.orders.reconnects && !entry.database.needs_other_servers(opened_for);
+    let is_current = *reconnects == entry.rules.orders().reconnects && !entry.database.needs_other_servers(opened_for);
     if let Some(report) = lent.report {
         reports::take_along(entry, &mut tables.caches, &report, is_current);
     }
@@ -82,7 +82,7 @@ pub(crate) fn judge(tables: &mut Tables, conn: ConnId) {
     if pool.is_removed() {
         server.end.close_needed = Some(DATABASE_REMOVED);
     } else if pool.database.needs_other_servers(&server.identity.opened_for)
-        || server.identity.reconnects != pool.rules.orders.reconnects
+        || server.identity.reconnects != pool.rules.orders().reconnects
     {
         server.end.close_needed = Some(DATABASE_CHANGED);
     } else if tables.settings.orders.addresses.have_left(&server.identity.host, &server.identity.address) {

@@ -42,7 +42,7 @@ pub(crate) fn kill_servers(tables: &mut Tables, step: &mut Step<'_>, id: PoolId)
 
 /// While a pool is paused: closes its servers that nobody uses, and the one that listens for all.
 pub(crate) fn close_free(tables: &mut Tables, step: &mut Step<'_>, id: PoolId) {
-    if !tables.pools[id].rules.orders.paused {
+    if !tables.pools[id].rules.orders().paused {
         return;
     }
     for conn in tables.servers.ids() {

@@ -88,7 +88,7 @@ pub(crate) fn place(
             }
             return None;
         };
-        if pool.rules.reserve_pool_size > 0 && pool.queue.has_waiters() {
+        if pool.rules.reserve_pool_size() > 0 && pool.queue.has_waiters() {
             tables.agenda.feed(id);
         }
         tables.agenda.publish_shared(pool);
@@ -177,7 +177,7 @@ pub(crate) fn feed(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step
     }
     place_idle(tables, limiters, step, id);
     make_room(tables, step, id);
-    if tables.stopping.refuses_new_work() || tables.pools[id].rules.orders.paused {
+    if tables.stopping.refuses_new_work() || tables.pools[id].rules.orders().paused {
         // A granted server would be given back at once, and requested again.
         return;
     }

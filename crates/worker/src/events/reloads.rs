@@ -67,7 +67,7 @@ pub(crate) fn servers_by_pool(tables: &Tables) -> BTreeMap<PoolId, Vec<ConnId>> 
 
 /// Whether a pool's servers have to be replaced: RECONNECT was ordered, or its database's entry is another one, or gone.
 pub(crate) fn are_concerned(pool: &Pool, entry: Option<&Database>, settings: &Settings) -> bool {
-    let reconnects = settings.orders.of(&pool.key.database).reconnects != pool.rules.orders.reconnects;
+    let reconnects = settings.orders.of(&pool.key.database).reconnects != pool.rules.orders().reconnects;
     reconnects || entry.is_none_or(|entry| entry.needs_other_servers(&pool.database))
 }
 

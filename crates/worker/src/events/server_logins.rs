@@ -39,7 +39,7 @@ pub(crate) fn granted(tables: &mut Tables, definitions: &mut OpenDefinitions, st
             // A pool that has to close a server does not open one.
             let goes = pool.servers.takes_back().is_some();
             !goes
-                && !pool.rules.orders.paused
+                && !pool.rules.orders().paused
                 && !stopping
                 && !pool.opening.is_paused(now)
                 && (spared || pool.servers_needed() > coming || !pool.servers.own().queue().is_empty())
@@ -83,7 +83,7 @@ fn open_server(
     let pool = &mut tables.pools[id];
     let address = Arc::new(pool.opening.take_host(&pool.database, step.now));
     pool.servers.enter(ServerState::Connecting.group());
-    let (opened_for, reconnects) = (Arc::clone(&pool.database), pool.rules.orders.reconnects);
+    let (opened_for, reconnects) = (Arc::clone(&pool.database), pool.rules.orders().reconnects);
     let identity = |name| Identity {
         serial,
         name,

@@ -47,7 +47,7 @@ fn long_or(tables: &mut Tables, class: ClassId, conn: ConnId, bytes: &[u8]) -> C
     let Some(pool) = tables.pools.get_mut(session.pool) else { return class };
     let long = tables.settings.classes.class(class).long;
     // In session mode a client keeps its server, so that its link is not one transaction.
-    let Some(long) = long.filter(|_| pool.rules.mode != PoolMode::Session) else { return class };
+    let Some(long) = long.filter(|_| pool.rules.mode() != PoolMode::Session) else { return class };
     // Without a text there is no fingerprint to look up.
     let Some(text) = first_text(session, bytes) else { return class };
     let origin = if begins_transaction(text) {

@@ -97,7 +97,7 @@ pub(crate) fn waited_too_long(tables: &mut Tables, limiters: &mut Limiters, step
     let SessionState::Waiting { since, .. } = session.state() else {
         unreachable!("only a session that waits is due so")
     };
-    let timeout = tables.pools[session.pool].rules.query_timeout.expect("it is due by its query_timeout");
+    let timeout = tables.pools[session.pool].rules.query_timeout().expect("it is due by its query_timeout");
     let waited = step.now.since(since).as_millis();
     let detail = format!("waited_ms={waited} query_timeout_ms={}", timeout.as_millis());
     let (message, detail) = tables.view().with_pin_limit(conn, QUERY_TIMEOUT, detail);

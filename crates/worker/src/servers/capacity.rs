@@ -16,8 +16,10 @@ pub(crate) fn request_reserve(tables: &mut Tables, step: &mut Step<'_>, id: Pool
     let leaves = does(&tables.settings, Fault::LeaveReserve);
     let pool = &mut tables.pools[id];
     let waited = pool.oldest().map(|waiter| step.now.since(waiter.since));
-    let due =
-        !pool.rules.orders.paused && pool.lacks_reserve() && waited.is_some_and(|waited| waited >= timeout) && !leaves;
+    let due = !pool.rules.orders().paused
+        && pool.lacks_reserve()
+        && waited.is_some_and(|waited| waited >= timeout)
+        && !leaves;
     if due && !pool.opening.is_paused(step.now) {
         pool.opening.request_reserve();
         let ask = ToCoordinator::RequestServer { pool: id, worker, reserve: true, classes: pool.queue.at_work() };
@@ -35,7 +37,7 @@ pub(crate) fn log_reserve(tables: &Tables, step: &mut Step<'_>, id: PoolId) {
 
 /// The coordinator asks whether requested servers are still needed.
 pub(crate) fn inquired(tables: &Tables, step: &mut Step<'_>, id: PoolId) {
-    let unpaused = tables.pools.get(id).filter(|pool| !pool.rules.orders.paused);
+    let unpaused = tables.pools.get(id).filter(|pool| !pool.rules.orders().paused);
     let count = unpaused.map_or(0, |pool| {
         let coming = pool.servers.coming();
         pool.servers_needed().saturating_sub(coming) + pool.servers.own().queue().len()
@@ -72,8 +74,10 @@ mod tests {
 
     /// A scene in which a session has waited for as long as it takes.
     fn scene(change: impl FnOnce(&mut Settings)) -> Scene {
-        let mut scene = Scene::new(change);
-        scene.tables.pools[POOL].rules.reserve_pool_size = 1;
+        let mut scene = Scene::new(|settings| {
+            settings.global.pools.reserve_pool_size = 1;
+            change(settings);
+        });
         scene.waiter(scene.now);
         scene.now = scene.now + TIMEOUT;
         scene
@@ -105,7 +109,7 @@ mod tests {
     fn the_reserve_is_left_alone_where_it_would_serve_no_session() {
         type Case = (&'static str, fn(&mut Scene));
         let cases: [Case; 3] = [
-            ("there is none", |scene| scene.tables.pools[POOL].rules.reserve_pool_size = 0),
+            ("there is none", |scene| scene.configure(|settings| settings.global.pools.reserve_pool_size = 0)),
             ("a server is idle", |scene| _ = scene.idle_server(scene.now)),
             ("logins fail", |scene| {
                 scene.tables.pools[POOL].opening.login_failed(scene.now, scene.now, Duration::from_secs(1), 0);

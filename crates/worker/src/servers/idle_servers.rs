@@ -55,16 +55,15 @@ pub(crate) fn expired(now: Time, server: &Server, pool: &Pool, settings: &Settin
     if settings.global.tests.chaos_close && server.work.uses > 0 {
         return Some("chaos_close");
     }
-    if pool.rules.orders.paused {
+    if pool.rules.orders().paused {
         return Some(PAUSED);
     }
-    let lifetime = pool.rules.servers.lifetime;
-    if let Some(why) = pool.rules.servers.used_up(server.work.uses) {
+    let limits = pool.rules.servers();
+    if let Some(why) = limits.used_up(server.work.uses) {
         return Some(why);
     }
-    // A lifetime of zero is over after the first use.
-    let counts = server.work.uses > 0 || !lifetime.is_zero();
-    (counts && now >= server.identity.connected_at + lifetime).then_some("server lifetime over")
+    let too_old_at = limits.too_old_at(server.identity.connected_at, server.work.uses);
+    too_old_at.is_some_and(|at| now >= at).then_some("server lifetime over")
 }
 
 #[cfg(test)]
@@ -102,11 +101,12 @@ mod tests {
             ),
         ];
         for (case, change, lifetime, age, expected) in cases {
-            let mut scene = scene();
+            let mut scene = Scene::new(|settings| {
+                let servers = &mut settings.global.servers;
+                (servers.server_lifetime, servers.server_max_uses) = (lifetime, 3);
+            });
             let conn = scene.idle_server(scene.now);
             change(&mut scene.tables.servers[conn]);
-            let limits = &mut scene.tables.pools[POOL].rules.servers;
-            (limits.lifetime, limits.max_uses) = (lifetime, 3);
             let (server, pool) = (&scene.tables.servers[conn], &scene.tables.pools[POOL]);
             assert_eq!(expired(scene.now + age, server, pool, &scene.tables.settings), expected, "{case}");
         }

@@ -75,7 +75,7 @@ pub(crate) fn end_a_rest(tables: &mut Tables, step: &mut Step<'_>, id: PoolId) {
 /// Whether a server's client sends nothing and has nothing there that another server could not have.
 fn may_end(pool: &Pool, session: &Session, server: &Server) -> bool {
     let rules = &pool.rules;
-    let mapped = rules.follows() && rules.mode != PoolMode::Session && rules.max_prepared_statements > 0;
+    let mapped = rules.follows() && rules.mode() != PoolMode::Session && rules.max_prepared_statements() > 0;
     let silent = !server.hold.is_on()
         && session.incoming.skip == 0
         && session.incoming.inbox.is_empty()

@@ -42,7 +42,7 @@ pub(crate) fn begin(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, byte
     // Without one the session waits.
     let Some(&server_id) = pool.servers.idle().back() else { return AtOnce::Declined };
     let server = &mut tables.servers[server_id];
-    let may_take = pool.queue.admits(class) && !pool.names.known().is_awaited() && pool.rules.max_pinned == 0;
+    let may_take = pool.queue.admits(class) && !pool.names.known().is_awaited() && pool.rules.max_pinned() == 0;
     let is_fresh =
         !is_stale(step.now, server, &tables.settings) && expired(step.now, server, pool, &tables.settings).is_none();
     let query = LoneQuery { session, server_id, server, pool, bytes, source: Source::Chunk, at: 0 };
@@ -74,7 +74,7 @@ pub(crate) fn serve_next(tables: &mut Tables, step: &mut Step<'_>, server_id: Co
         || !pool.servers.own().queue().is_empty()
         || pool.listener.is_some()
         || pool.measured.wait_sampling().is_some();
-    if !matches!(server.state(), ServerState::Idle) || is_asked || is_shared || pool.rules.reserve_pool_size > 0 {
+    if !matches!(server.state(), ServerState::Idle) || is_asked || is_shared || pool.rules.reserve_pool_size() > 0 {
         return AtOnce::Declined;
     }
     if expired(step.now, server, pool, &tables.settings).is_some() {

@@ -117,7 +117,7 @@ pub(crate) fn release_if_done(tables: &mut Tables, step: &mut Step<'_>, server_i
     let is_held = server.hold.is_on() && !(pool.needs_listener() && session.waits_for_listener());
     // In a limit's queue it has the place of a session with a server.
     let waits_for_limit = matches!(session.claim.admission, Admission::Waits { .. });
-    if pool.rules.mode == PoolMode::Session || is_held || waits_for_limit {
+    if pool.rules.mode() == PoolMode::Session || is_held || waits_for_limit {
         return server.end.close_needed.is_some() && closed_servers::close_fast(tables, step, server_id);
     }
     let lasted = step.now.micros_since(server.work.since);
@@ -126,7 +126,7 @@ pub(crate) fn release_if_done(tables: &mut Tables, step: &mut Step<'_>, server_i
         return false;
     }
     let mut returns_pin_permit = false;
-    if session.tracker.is_some() || pool.rules.fidelity == Fidelity::Strict {
+    if session.tracker.is_some() || pool.rules.fidelity() == Fidelity::Strict {
         match may_leave(step, session, server_id, server, pool) {
             Leaves::No => return false,
             Leaves::Yes => {}

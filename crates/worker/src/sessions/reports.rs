@@ -105,9 +105,8 @@ mod tests {
         };
         told_of(&mut scene, b"UTC", 0, false);
         assert_eq!(known(&scene), (&b"UTC"[..], false));
-        let pool = &mut scene.tables.pools[POOL];
-        pool.rules.orders.reconnects = 1;
-        pool.welcome.become_stale();
+        scene.configure(|settings| settings.orders.change(None, |all| all.reconnects += 1));
+        scene.tables.pools[POOL].welcome.become_stale();
         told_of(&mut scene, b"Asia/Tokyo", 0, true);
         assert_eq!(known(&scene), (&b"UTC"[..], true), "its servers are to be replaced");
         told_of(&mut scene, b"America/Lima", 1, false);

@@ -109,11 +109,11 @@ pub(crate) fn arrived(tables: &mut Tables, definitions: &mut OpenDefinitions, st
 /// `stable_pid`: the client's own choice, if it made one.
 fn welcome_or_wait(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, pool: PoolId, stable_pid: Option<bool>) {
     let entry = &mut tables.pools[pool];
-    if stable_pid.unwrap_or(entry.rules.stable_backend_pid) {
+    if stable_pid.unwrap_or(entry.rules.stable_backend_pid()) {
         welcome_with_server(tables, step, conn, pool);
         return;
     }
-    if entry.welcome.is_known(entry.rules.orders.paused || entry.opening.is_paused(step.now)) {
+    if entry.welcome.is_known(entry.rules.orders().paused || entry.opening.is_paused(step.now)) {
         welcome(tables, step, conn);
         return;
     }

@@ -41,6 +41,12 @@ impl Scene {
         Scene { tables, board: Board::new(2), actions: Actions::new(), now: Time(1_000_000_000), next_serial: 1 }
     }
 
+    /// Changes the settings, as far as the pool's rules follow them.
+    pub(crate) fn configure(&mut self, change: impl FnOnce(&mut Settings)) {
+        change(Arc::make_mut(&mut self.tables.settings));
+        self.tables.pools[POOL].configure(&self.tables.settings);
+    }
+
     /// Runs a rule.
     pub(crate) fn run<T>(&mut self, rule: impl FnOnce(&mut Tables, &mut Step<'_>) -> T) -> T {
         let mut step = Step { now: self.now, board: &self.board, actions: &mut self.actions };

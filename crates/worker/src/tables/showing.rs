@@ -221,8 +221,8 @@ impl View<'_> {
             class: session.claim.class,
             ties: Ties {
                 fidelity: pool
-                    .filter(|pool| pool.rules.mode != PoolMode::Session && replication.is_none())
-                    .map(|pool| pool.rules.fidelity),
+                    .filter(|pool| pool.rules.mode() != PoolMode::Session && replication.is_none())
+                    .map(|pool| pool.rules.fidelity()),
                 pin: session.tracker.as_ref().and_then(|tracker| tracker.pinning.snapshot()),
                 replication,
             },
@@ -308,7 +308,7 @@ fn snapshot_of(pool: &Pool, now: Time) -> PoolSnapshot {
     PoolSnapshot {
         id: pool.id,
         key: pool.key.clone(),
-        mode: pool.rules.mode,
+        mode: pool.rules.mode(),
         clients: ClientCounts { active_cancel_req: pool.counts.cancels(), ..ClientCounts::default() },
         servers: ServerCounts { active_cancel: pool.counts.cancels(), ..ServerCounts::default() },
         open_servers: pool.servers.all(),
@@ -318,7 +318,7 @@ fn snapshot_of(pool: &Pool, now: Time) -> PoolSnapshot {
         totals: *pool.counts.totals(),
         spans: pool.counts.spans(),
         fidelity: FidelitySnapshot {
-            fidelity: (pool.rules.mode != PoolMode::Session).then_some(pool.rules.fidelity),
+            fidelity: (pool.rules.mode() != PoolMode::Session).then_some(pool.rules.fidelity()),
             names: pool.names.known().names(),
             pinned: pool.pins.count(),
             waiting: pool.pins.queue().len(),

@@ -74,7 +74,7 @@ impl View<'_> {
         let in_transaction = server.transaction.status != Status::Idle || batch || server.ledger.is_skipping();
         let alone = answers == 0 || (answers == 1 && session.incoming.inbox.is_empty());
         let pool = self.pools.get(server.pool)?;
-        let mode = pool.rules.mode;
+        let mode = pool.rules.mode();
         // No server is opened any more for a database that a reload has removed.
         let free = !pool.is_removed() && session.tracker.as_ref().is_none_or(|tracker| tracker.outlives_server());
         let goes_on = free && mode != PoolMode::Session && alone && !in_answer && !in_transaction && !session.is_torn();
@@ -124,7 +124,7 @@ impl View<'_> {
     pub(crate) fn pin_limit(&self, conn: ConnId) -> Option<String> {
         let session = self.sessions.get(conn)?;
         let SessionState::Waiting { wait_for: WaitFor::Pin, .. } = session.state() else { return None };
-        self.pools.get(session.pool).map(|pool| format!("max_pinned={}", pool.rules.max_pinned))
+        self.pools.get(session.pool).map(|pool| format!("max_pinned={}", pool.rules.max_pinned()))
     }
 
     /// The other worker, with its oldest waiter's time, that is to get a server before this worker's oldest waiter, by
