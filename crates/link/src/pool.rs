@@ -3,13 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+mod facts;
 mod lending;
 mod rules;
 mod servers;
 mod states;
 
 use crate::charge::{Charge, Origin};
-pub use crate::pool_parts::{CatalogueNames, Exchange, Measured, Opening, PoolCounts, PoolPins, Welcome};
+use crate::pool_parts::CatalogueNames;
+pub use crate::pool_parts::{Exchange, Measured, Opening, PoolCounts, PoolPins, Welcome};
 use crate::server::{Group, Server, ServerState};
 use connections::databases::Database;
 use machine::{DatabaseOrders, Settings, Step};
@@ -129,23 +131,23 @@ fn slow_after(settings: &Settings, database: &Database, key: &PoolKey) -> Option
 /// One pool's part on one worker.
 #[derive(Debug)]
 pub struct Pool {
-    pub id: PoolId,
-    pub key: PoolKey,
-    pub rules: Rules,
-    pub database: Arc<Database>,
-    pub queue: Queue,
+    pub(crate) id: PoolId,
+    pub(crate) key: PoolKey,
+    pub(crate) rules: Rules,
+    pub(crate) database: Arc<Database>,
+    pub(crate) queue: Queue,
     /// Listens for the pool's sessions, once one of them has needed it.
-    pub listener: Option<Box<Listener>>,
-    pub armed: Armed,
-    pub servers: Servers,
-    pub opening: Opening,
-    pub pins: PoolPins,
-    pub welcome: Welcome,
-    pub exchange: Exchange,
+    pub(crate) listener: Option<Box<Listener>>,
+    pub(crate) armed: Armed,
+    pub(crate) servers: Servers,
+    pub(crate) opening: Opening,
+    pub(crate) pins: PoolPins,
+    pub(crate) welcome: Welcome,
+    pub(crate) exchange: Exchange,
     life: Life,
-    pub counts: PoolCounts,
-    pub names: CatalogueNames,
-    pub measured: Measured,
+    pub(crate) counts: PoolCounts,
+    pub(crate) names: CatalogueNames,
+    pub(crate) measured: Measured,
 }
 
 impl Pool {
@@ -405,7 +407,7 @@ impl Pool {
 
     #[inline(never)]
     fn queue_begins(&mut self, now: Time, class: ClassId) {
-        let listens = self.listener.as_ref().is_some_and(|listener| listener.server.is_some());
+        let listens = self.listener.as_ref().is_some_and(|listener| listener.server().is_some());
         // These serve no other session.
         let kept = self.pins.count + self.servers.own.open() + u32::from(listens);
         self.queue.queue_begins(
@@ -439,7 +441,7 @@ impl Pool {
 
     /// Servers here that serve its waiters: not lent ones, those of sessions that are pinned or replicate, or the listener.
     pub fn serving(&self) -> u32 {
-        let listens = self.listener.as_ref().is_some_and(|listener| listener.server.is_some());
+        let listens = self.listener.as_ref().is_some_and(|listener| listener.server().is_some());
         self.servers.shared().saturating_sub(self.servers.lent + self.pins.count + u32::from(listens))
     }
 

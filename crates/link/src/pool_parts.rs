@@ -182,28 +182,11 @@ impl PoolCounts {
 
 /// The known side effects of its database's functions, triggers and views.
 #[derive(Debug)]
-pub struct CatalogueNames {
+pub(crate) struct CatalogueNames {
     /// The known side effects of its database's functions, triggers and views.
     pub(crate) known: Known,
     /// How often clients here have changed tables, types or functions, as far as texts show.
     pub(crate) generation: u64,
-}
-
-impl CatalogueNames {
-    #[inline]
-    pub fn known(&self) -> &Known {
-        &self.known
-    }
-
-    #[inline]
-    pub fn known_mut(&mut self) -> &mut Known {
-        &mut self.known
-    }
-
-    /// Planted: a server's statements count as prepared after all that clients have defined.
-    pub fn forget_generation(&mut self) {
-        self.generation = 0;
-    }
 }
 
 /// Measurements of a pool.

@@ -88,9 +88,9 @@ impl Worker {
             return;
         }
         // Sessions that already wait come first.
-        let may_take = |pool: &Pool| pool.queue.admits(class) && !pool.names.known().is_awaited();
+        let may_take = |pool: &Pool| pool.queue().admits(class) && !pool.known().is_awaited();
         let entry = &self.tables.pools[pool];
-        let (may_take, bounded) = (may_take(entry), entry.rules.max_pinned() > 0);
+        let (may_take, bounded) = (may_take(entry), entry.rules().max_pinned() > 0);
         if bounded && pin_queue::must_wait_to_pin(&mut self.tables, step, conn, &bytes[at..]) {
             backpressure::stash(&mut self.tables, step, conn, &bytes[at..]);
             deadlines::apply_deadline(&mut self.tables, &mut self.limiters, step, conn, &bytes[at..], commented);
@@ -208,7 +208,7 @@ impl Worker {
         let Some(session) = self.tables.sessions.get_mut(conn) else { return };
         session.progress_at = step.now;
         if let Some(pool) = self.tables.pools.get_mut(session.pool) {
-            pool.counts.count_received(bytes.len());
+            pool.counts_mut().count_received(bytes.len());
         }
         match session.state() {
             SessionState::Linked { server } => {
@@ -353,7 +353,7 @@ impl Worker {
         let end = client_messages::read(&mut requests);
         requests.stream.flush(server_id, requests.actions);
         let Requests { definitions, attends, queries, .. } = requests;
-        let attends = attends.then_some(pool.id);
+        let attends = attends.then_some(pool.id());
         if was_done {
             server.transaction.query_at = step.now;
         }
@@ -364,7 +364,7 @@ impl Worker {
         let deep = server.ledger.depth() >= limits::OWED_MAX || crowded;
         let is_faulty = machine::sabotage::is_on(&self.tables.settings);
         let may_be_done = server.is_clean() || server.end.close_needed.is_some() || is_faulty;
-        let is_timed = pool.rules.times_links() || session.is_torn() || !session.flow.is_clear();
+        let is_timed = pool.rules().times_links() || session.is_torn() || !session.flow.is_clear();
         definitions
             .iter()
             .for_each(|definition| self.definitions.note(self.tables.pools.iter_mut(), step.now, definition));
@@ -441,9 +441,9 @@ impl Worker {
             let mut answer = LoneAnswer { session, server, pool };
             if answer.is_expected() {
                 let statistics = &mut self.tables.caches.statistics;
-                stream.pass(passed(answer.server, bytes, step.now, statistics, answer.pool.id));
+                stream.pass(passed(answer.server, bytes, step.now, statistics, answer.pool.id()));
                 if answer.ready(step.now, stream.rest(), statistics).is_some() {
-                    answer.pool.counts.count_sent(bytes.len());
+                    answer.pool.counts_mut().count_sent(bytes.len());
                     step.actions.send(*id, source, 0, bytes.len());
                     let id = *id;
                     if !links::release_if_done(&mut self.tables, step, conn) {
@@ -457,7 +457,7 @@ impl Worker {
         let server = &mut self.tables.servers[conn];
         let pool = &mut self.tables.pools[server.pool];
         let session = client.map(|id| (id, &mut self.tables.sessions[id]));
-        let (id, before) = (pool.id, pool.counts.totals().transactions);
+        let (id, before) = (pool.id(), pool.counts().totals().transactions);
         let mut answers = Answers {
             notifiers,
             now: step.now,

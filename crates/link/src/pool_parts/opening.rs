@@ -121,7 +121,7 @@ impl Opening {
     /// The host for the next server: the next in turn that is not known to be down, or else simply the next.
     //= pgbouncer config.md#host
     //= pgbouncer config.md#load_balance_hosts
-    pub fn take_host(&mut self, database: &Database, now: Time) -> Address {
+    pub(crate) fn take_host(&mut self, database: &Database, now: Time) -> Address {
         let hosts = &database.hosts;
         let in_turn = (0..hosts.len()).map(|step| (self.next_host + step) % hosts.len());
         let chosen = in_turn.clone().find(|&index| !self.is_down(&hosts[index], now));
@@ -138,7 +138,7 @@ impl Opening {
     }
 
     /// A server could not be opened there: until then others go before it.
-    pub fn host_failed(&mut self, database: &Database, host: &Address, now: Time, until: Time) {
+    pub(crate) fn host_failed(&mut self, database: &Database, host: &Address, now: Time, until: Time) {
         self.down.retain(|(down, until)| down != host && now < *until);
         self.down.push((host.clone(), until));
         let is_next = database.hosts.get(self.next_host).is_some_and(|next| next == host);
@@ -155,7 +155,7 @@ impl Opening {
 
     /// Whether a server can be opened at another host that is not known to be down.
     #[must_use]
-    pub fn has_other_host(&self, database: &Database, host: &Address, now: Time) -> bool {
+    pub(crate) fn has_other_host(&self, database: &Database, host: &Address, now: Time) -> bool {
         database.hosts.iter().any(|other| other != host && !self.is_down(other, now))
     }
 }

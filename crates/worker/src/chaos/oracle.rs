@@ -55,7 +55,7 @@ impl Oracle {
         let had = self.had.get_mut(&conn).filter(|had| had.asked.is_none())?;
         // Settings that functions of the database set are compared even if no session called the functions.
         let mut dotted = self.dotted.clone();
-        dotted.extend(pool.names.known().settings().map(Box::from));
+        dotted.extend(pool.known().settings().map(Box::from));
         let known =
             Expectation::new(server.kept.session_state.as_ref(), &server.kept.base, &server.kept.on_server, &dotted);
         let room = limits::CATALOGUE_SETTINGS_MAX.saturating_sub(self.dotted.len());

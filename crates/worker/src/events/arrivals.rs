@@ -31,8 +31,8 @@ pub(crate) fn take_in(tables: &mut Tables, definitions: &mut OpenDefinitions, st
     let is_known = is_console || has_pool(tables, definitions, pool, &luggage.key, homes);
     if let Some(entry) = tables.pools.get_mut(pool) {
         // A client that has logged in here has proved the newer password.
-        if entry.opening.proved().is_empty() && !luggage.proved.is_empty() {
-            entry.opening.prove(Arc::new(luggage.proved));
+        if entry.opening().proved().is_empty() && !luggage.proved.is_empty() {
+            entry.opening_mut().prove(Arc::new(luggage.proved));
         }
         if let Some(report) = luggage.report {
             learn_report(tables, step, pool, report);
@@ -84,7 +84,7 @@ fn has_pool(tables: &mut Tables, definitions: &mut OpenDefinitions, pool: PoolId
 
 /// Its servers report this at login, as the other process has seen.
 fn learn_report(tables: &mut Tables, step: &mut Step<'_>, id: PoolId, moved: MovedReport) {
-    if tables.pools[id].welcome.report().is_some() {
+    if tables.pools[id].welcome().report().is_some() {
         return;
     }
     let MovedReport { reported, at_login } = moved;
@@ -100,7 +100,7 @@ fn learn_report(tables: &mut Tables, step: &mut Step<'_>, id: PoolId, moved: Mov
     let at_login = at_login.over(&parameters);
     let [parameters, at_login] = [parameters, at_login].map(|values| tables.caches.interned.intern(values));
     let report = LoginReport::new(reported, parameters, at_login, &tables.caches.tracked);
-    tables.pools[id].welcome.begin_with(report);
+    tables.pools[id].welcome_mut().begin_with(report);
     welcome::welcome_all(tables, step, id);
 }
 
@@ -112,12 +112,12 @@ fn arrive(tables: &mut Tables, step: &mut Step<'_>, pool: PoolId, moved: MovedSe
     tables.cancels.note_pid(pid, conn);
     if let Some(entry) = tables.pools.get_mut(pool) {
         if let Some(identity) = Arc::get_mut(&mut tables.sessions[conn].identity) {
-            identity.share_names(&entry.key);
+            identity.share_names(entry.key());
         }
-        entry.counts.session_came();
+        entry.counts_mut().session_came();
         let tracker = tables.sessions[conn].tracker.as_ref();
         if tracker.is_some_and(|tracker| tracker.state().sets_local_buffers()) {
-            entry.servers.local_buffers_set();
+            entry.servers_mut().local_buffers_set();
         }
         if entry.has_other_excess() {
             tables.agenda.publish(pool);
@@ -135,8 +135,8 @@ fn arrive_server(
     companion: Option<ConnId>,
 ) -> ConnId {
     let pool = &mut tables.pools[id];
-    let database = Arc::clone(&pool.database);
-    pool.servers.enter(Group::Recovering);
+    let database = Arc::clone(pool.database());
+    pool.servers_mut().enter(Group::Recovering);
     let tracked = &tables.caches.tracked;
     let make = |name| {
         let arrived = Arrived { pool: id, name, companion, database };
@@ -181,12 +181,12 @@ mod tests {
         let of = |password| Proved { keys: None, secret: Some(Secret::parse(password)) };
         for (known, expected) in [(Proved::default(), of("old")), (of("new"), of("new"))] {
             let mut scene = Scene::new(|_| ());
-            scene.tables.pools[POOL].opening.prove(Arc::new(known));
-            let key = scene.tables.pools[POOL].key.clone();
+            scene.tables.pools[POOL].opening_mut().prove(Arc::new(known));
+            let key = scene.tables.pools[POOL].key().clone();
             let luggage = Luggage { key, kills: 0, session: None, server: None, report: None, proved: of("old") };
             let arrived = TakeIn { luggage, pool: POOL, homes: 1, life: Life::default() };
             scene.run(|tables, step| take_in(tables, &mut OpenDefinitions::default(), step, arrived));
-            assert_eq!(scene.tables.pools[POOL].opening.proved().marks(), expected.marks());
+            assert_eq!(scene.tables.pools[POOL].opening().proved().marks(), expected.marks());
         }
     }
 }

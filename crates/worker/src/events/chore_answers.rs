@@ -86,7 +86,7 @@ fn is_excused(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, chore: Cho
             let text =
                 format!("{} failed: {words}; it is reset after each session that has set something", chore.words());
             // Where texts are not read, it matters to roles by ALTER ROLE alone.
-            let level = if tables.pools[pool].rules.follows() { Level::Warning } else { Level::Debug };
+            let level = if tables.pools[pool].rules().follows() { Level::Warning } else { Level::Debug };
             tables.view().log_server(step, conn, level, Topic::General, text);
         }
         chore if chore.is_of_names() => name_polls::names_refused(tables, step, conn, words),
@@ -111,7 +111,7 @@ pub(crate) fn listener_progress(
     if !server.ledger.is_clear() {
         return;
     }
-    let listener = tables.pools[server.pool].listener.as_mut();
+    let listener = tables.pools[server.pool].listener_mut();
     let listener = listener.expect("a server that listens is its pool's listener's");
     for conn in listener.answered() {
         listener::attended(tables, step, conn);

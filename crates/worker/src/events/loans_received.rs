@@ -23,7 +23,7 @@ fn lend_returned(tables: &mut Tables, step: &mut Step<'_>, lent: Lent) {
     let pool = &mut tables.pools[lent.pool()];
     // Not again in this round: otherwise a full mailbox would keep the worker busy with this alone.
     pool.lend_returned(lent.to, step.now + limits::STRANGER);
-    let id = pool.id;
+    let id = pool.id();
     timers::arm_pool(tables, step, id);
     tables.counts.lends -= 1;
     adopt(tables, step, Server::of_lent(lent.server), lent.idle_since);
@@ -40,12 +40,13 @@ pub(crate) fn lent_to_us(tables: &mut Tables, definitions: &mut OpenDefinitions,
     }
     let entry = &mut tables.pools[pool];
     let Identity { reconnects, opened_for, .. } = &server.identity;
-    let is_current = *reconnects == entry.rules.orders().reconnects && !entry.database.needs_other_servers(opened_for);
+    let is_current =
+        *reconnects == entry.rules().orders().reconnects && !entry.database().needs_other_servers(opened_for);
     if let Some(report) = lent.report {
         reports::take_along(entry, &mut tables.caches, &report, is_current);
     }
-    entry.exchange.received_from(from);
-    let known = entry.welcome.is_known(false);
+    entry.exchange_mut().received_from(from);
+    let known = entry.welcome().is_known(false);
     // The receiver reports the move to the coordinator before anything else about this server.
     let moved = ToCoordinator::Moved { pool, from, to: tables.id };
     step.actions.post_to_coordinator(moved);
@@ -68,7 +69,7 @@ fn adopt(tables: &mut Tables, step: &mut Step<'_>, mut server: Server, idle_sinc
     // The versions that it has are the other worker's.
     server.statements.unnamed = session_state::unnamed::UNKNOWN;
     server.kept.parameters = tables.caches.interned.intern((*server.kept.parameters).clone());
-    tables.pools[server.pool].servers.enter(Group::Recovering);
+    tables.pools[server.pool].servers_mut().enter(Group::Recovering);
     let conn = tables.servers.insert_with(|_| server);
     judge(tables, conn);
     step.actions.push(Action::Adopt { conn });
@@ -81,14 +82,14 @@ pub(crate) fn judge(tables: &mut Tables, conn: ConnId) {
     let pool = &tables.pools[server.pool];
     if pool.is_removed() {
         server.end.close_needed = Some(DATABASE_REMOVED);
-    } else if pool.database.needs_other_servers(&server.identity.opened_for)
-        || server.identity.reconnects != pool.rules.orders().reconnects
+    } else if pool.database().needs_other_servers(&server.identity.opened_for)
+        || server.identity.reconnects != pool.rules().orders().reconnects
     {
         server.end.close_needed = Some(DATABASE_CHANGED);
     } else if tables.settings.orders.addresses.have_left(&server.identity.host, &server.identity.address) {
         server.end.close_needed = Some(ADDRESS_LEFT);
     }
-    if let Some(news) = pool.names.known().news_since(server.work.worked_at) {
+    if let Some(news) = pool.known().news_since(server.work.worked_at) {
         taint(server, news);
     }
 }

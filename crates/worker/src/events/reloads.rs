@@ -52,8 +52,8 @@ pub(crate) fn reconfigure_session(tables: &mut Tables, conn: ConnId) {
 
 /// Whether the password of the pool's user, as auth_file has it, is another one now. The database's own goes before it.
 pub(crate) fn has_another_password(pool: &Pool, new: &Settings, old: &Settings) -> bool {
-    let user = &*pool.key.user;
-    pool.database.password.is_none() && new.secrets.get(user) != old.secrets.get(user)
+    let user = &*pool.key().user;
+    pool.database().password.is_none() && new.secrets.get(user) != old.secrets.get(user)
 }
 
 /// All servers, so that a reload looks at each once, however many pools there are.
@@ -67,8 +67,8 @@ pub(crate) fn servers_by_pool(tables: &Tables) -> BTreeMap<PoolId, Vec<ConnId>> 
 
 /// Whether a pool's servers have to be replaced: RECONNECT was ordered, or its database's entry is another one, or gone.
 pub(crate) fn are_concerned(pool: &Pool, entry: Option<&Database>, settings: &Settings) -> bool {
-    let reconnects = settings.orders.of(&pool.key.database).reconnects != pool.rules.orders().reconnects;
-    reconnects || entry.is_none_or(|entry| entry.needs_other_servers(&pool.database))
+    let reconnects = settings.orders.of(&pool.key().database).reconnects != pool.rules().orders().reconnects;
+    reconnects || entry.is_none_or(|entry| entry.needs_other_servers(pool.database()))
 }
 
 /// Of a pool's servers those are closed that would be encrypted in another way now, whose host has left the address that they are connected to,
@@ -107,7 +107,7 @@ pub(crate) fn take_password(tables: &mut Tables, step: &mut Step<'_>, id: PoolId
     // It may have been forgotten meanwhile.
     let Some(pool) = tables.pools.get_mut(id) else { return };
     let marks = proved.marks();
-    pool.opening.prove(proved);
+    pool.opening_mut().prove(proved);
     let is_old = |server: &Server| server.pool == id && server.identity.mark.is_some_and(|mark| marks.contradict(mark));
     let all = tables.servers.ids();
     closed_servers::retire_servers(tables, step, all, is_old, PASSWORD_CHANGED);

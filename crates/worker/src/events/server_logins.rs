@@ -32,17 +32,17 @@ pub(crate) fn granted(tables: &mut Tables, definitions: &mut OpenDefinitions, st
     let wanted = match new_pools::ensure_pool(tables, definitions, id, key, homes) {
         Some(pool) => {
             if !spare {
-                pool.opening.granted(now);
+                pool.opening_mut().granted(now);
             }
-            let coming = pool.servers.count(Group::Idle) + pool.servers.opening();
-            let spared = spare && pool.opening.may_open_spare(now);
+            let coming = pool.servers().count(Group::Idle) + pool.servers().opening();
+            let spared = spare && pool.opening().may_open_spare(now);
             // A pool that has to close a server does not open one.
-            let goes = pool.servers.takes_back().is_some();
+            let goes = pool.servers_mut().takes_back().is_some();
             !goes
-                && !pool.rules.orders().paused
+                && !pool.rules().orders().paused
                 && !stopping
-                && !pool.opening.is_paused(now)
-                && (spared || pool.servers_needed() > coming || !pool.servers.own().queue().is_empty())
+                && !pool.opening().is_paused(now)
+                && (spared || pool.servers_needed() > coming || !pool.servers().own().queue().is_empty())
         }
         None => false,
     };
@@ -65,7 +65,7 @@ pub(crate) fn granted(tables: &mut Tables, definitions: &mut OpenDefinitions, st
 /// Opens the server of a session that replicates.
 fn open_own_server(tables: &mut Tables, step: &mut Step<'_>, id: PoolId, serial: Serial, waiter: Waiter) {
     tables.leave_queue(waiter.session);
-    tables.pools[id].servers.own_mut().opens();
+    tables.pools[id].servers_mut().own_mut().opens();
     let server = open_server(tables, step, id, serial, Some(waiter.session));
     tables.sessions[waiter.session].open(server, waiter.since);
     timers::arm_session(tables, waiter.session);
@@ -81,9 +81,9 @@ fn open_server(
 ) -> ConnId {
     let empty = tables.caches.interned.intern(tables.caches.tracked.empty());
     let pool = &mut tables.pools[id];
-    let address = Arc::new(pool.opening.take_host(&pool.database, step.now));
-    pool.servers.enter(ServerState::Connecting.group());
-    let (opened_for, reconnects) = (Arc::clone(&pool.database), pool.rules.orders().reconnects);
+    let address = Arc::new(pool.take_host(step.now));
+    pool.servers_mut().enter(ServerState::Connecting.group());
+    let (opened_for, reconnects) = (Arc::clone(pool.database()), pool.rules().orders().reconnects);
     let identity = |name| Identity {
         serial,
         name,
@@ -167,9 +167,9 @@ fn log_in(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
     let server = &mut tables.servers[conn];
     server.log_in();
     let pool = &tables.pools[server.pool];
-    let database = &pool.database;
+    let database = pool.database();
     let dbname = database.name_at_server();
-    let fixed = [("user", &*pool.key.user), ("database", dbname)];
+    let fixed = [("user", &*pool.key().user), ("database", dbname)];
     let own = database.startup.iter().map(|(name, value)| (name.as_str(), value.as_str()));
     let parameters = fixed.into_iter().chain(own).map(|(name, value)| (name.as_bytes(), value.as_bytes()));
     let minor = tables.settings.global.servers.server_max_protocol_version.minor();
@@ -199,7 +199,7 @@ pub(crate) fn logged_in(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) 
         return replicating::own_server_ready(tables, step, conn, session);
     }
     server_login::note_reported(server, &mut tables.caches);
-    match tables.pools[server.pool].database.connect_query.clone() {
+    match tables.pools[server.pool].database().connect_query.clone() {
         Some(query) => chores::start_chore(tables, step, conn, Chore::Setup, query.as_bytes()),
         None => set_up(tables, step, conn),
     }
@@ -224,11 +224,11 @@ pub(crate) fn server_ready(tables: &mut Tables, step: &mut Step<'_>, conn: ConnI
     let server = &mut tables.servers[conn];
     let id = server.pool;
     let pool = &mut tables.pools[id];
-    let before = pool.welcome.report().map(|report| report.edition);
+    let before = pool.welcome().report().map(|report| report.edition);
     server_login::note_begun(server, pool, &tables.settings, &tables.caches);
     // Only now: a connect_query that fails is a failed login too.
-    pool.opening.login_succeeded();
-    pool.opening.host_lives(&tables.servers[conn].identity.host);
+    pool.opening_mut().login_succeeded();
+    pool.opening_mut().host_lives(&tables.servers[conn].identity.host);
     step.actions.post_to_coordinator(ToCoordinator::Opened { pool: id, worker: tables.id });
     reports::spread(tables, step, id, before);
     free_servers::free(tables, step, conn);
@@ -280,7 +280,12 @@ mod tests {
                 "logins fail",
                 |scene| {
                     scene.waiter(scene.now);
-                    scene.tables.pools[POOL].opening.login_failed(scene.now, scene.now, Duration::from_secs(1), 0);
+                    scene.tables.pools[POOL].opening_mut().login_failed(
+                        scene.now,
+                        scene.now,
+                        Duration::from_secs(1),
+                        0,
+                    );
                 },
                 false,
             ),
@@ -296,7 +301,7 @@ mod tests {
                 "a server has to be closed",
                 |scene| {
                     scene.waiter(scene.now);
-                    scene.tables.pools[POOL].servers.shrink(1);
+                    scene.tables.pools[POOL].servers_mut().shrink(1);
                 },
                 false,
             ),
@@ -312,7 +317,7 @@ mod tests {
     fn a_spare_server_is_opened_though_no_session_waits_but_not_soon_after_a_refused_login() {
         let mut scene = Scene::new(|_| ());
         assert!(opens(&mut scene, true));
-        scene.tables.pools[POOL].opening.refuse_spares(Time(scene.now.0 + 1));
+        scene.tables.pools[POOL].opening_mut().refuse_spares(Time(scene.now.0 + 1));
         assert!(!opens(&mut scene, true));
         scene.now = Time(scene.now.0 + 1);
         assert!(opens(&mut scene, true));
@@ -321,10 +326,10 @@ mod tests {
     #[test]
     fn a_grant_answers_one_request_and_a_spare_one_none() {
         let mut scene = Scene::new(|_| ());
-        (0..2).for_each(|_| scene.tables.pools[POOL].opening.request(scene.now));
+        (0..2).for_each(|_| scene.tables.pools[POOL].opening_mut().request(scene.now));
         opens(&mut scene, true);
-        assert_eq!(scene.tables.pools[POOL].opening.requested(), 2);
+        assert_eq!(scene.tables.pools[POOL].opening().requested(), 2);
         opens(&mut scene, false);
-        assert_eq!(scene.tables.pools[POOL].opening.requested(), 1);
+        assert_eq!(scene.tables.pools[POOL].opening().requested(), 1);
     }
 }

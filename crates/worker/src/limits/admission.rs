@@ -422,7 +422,7 @@ pub(crate) fn admit_to_pin(tables: &mut Tables, limiters: &mut Limiters, step: &
         let pool = &mut tables.pools[id];
         let session = &mut tables.sessions[waiter.session];
         take_pin_permit(session.tracker.get_or_insert_default(), pool);
-        pool.counts.count_wait(step.now.micros_since(waiter.since));
+        pool.counts_mut().count_wait(step.now.micros_since(waiter.since));
         session.stop_waiting(step.now);
         tables.agenda.reconsider(waiter.session);
     }

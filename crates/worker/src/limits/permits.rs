@@ -181,7 +181,7 @@ pub(crate) fn count_ended(
     pool: PoolId,
     before: u64,
 ) {
-    let ended = tables.pools[pool].counts.totals().transactions.saturating_sub(before);
+    let ended = tables.pools[pool].counts().totals().transactions.saturating_sub(before);
     if let Some(client) = client.filter(|_| ended > 0) {
         count_for_limits(tables, limiters, step, client, u32::try_from(ended).unwrap_or(u32::MAX), 0);
     }

@@ -48,7 +48,7 @@ pub(crate) fn start_cancel(tables: &mut Tables, step: &mut Step<'_>, server_id: 
     let server = &mut tables.servers[server_id];
     // Too many cancels are under way, or the server cannot be cancelled.
     let Some(conn) = tables.cancels.start(step, server_id, server) else { return };
-    tables.pools[server.pool].counts.cancel_begins();
+    tables.pools[server.pool].counts_mut().cancel_begins();
     timers::arm_canceller(tables, step, conn);
 }
 

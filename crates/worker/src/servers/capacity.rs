@@ -16,13 +16,13 @@ pub(crate) fn request_reserve(tables: &mut Tables, step: &mut Step<'_>, id: Pool
     let leaves = does(&tables.settings, Fault::LeaveReserve);
     let pool = &mut tables.pools[id];
     let waited = pool.oldest().map(|waiter| step.now.since(waiter.since));
-    let due = !pool.rules.orders().paused
+    let due = !pool.rules().orders().paused
         && pool.lacks_reserve()
         && waited.is_some_and(|waited| waited >= timeout)
         && !leaves;
-    if due && !pool.opening.is_paused(step.now) {
-        pool.opening.request_reserve();
-        let ask = ToCoordinator::RequestServer { pool: id, worker, reserve: true, classes: pool.queue.at_work() };
+    if due && !pool.opening().is_paused(step.now) {
+        pool.opening_mut().request_reserve();
+        let ask = ToCoordinator::RequestServer { pool: id, worker, reserve: true, classes: pool.queue().at_work() };
         step.actions.post_to_coordinator(ask);
     }
 }
@@ -37,12 +37,12 @@ pub(crate) fn log_reserve(tables: &Tables, step: &mut Step<'_>, id: PoolId) {
 
 /// The coordinator asks whether requested servers are still needed.
 pub(crate) fn inquired(tables: &Tables, step: &mut Step<'_>, id: PoolId) {
-    let unpaused = tables.pools.get(id).filter(|pool| !pool.rules.orders().paused);
+    let unpaused = tables.pools.get(id).filter(|pool| !pool.rules().orders().paused);
     let count = unpaused.map_or(0, |pool| {
-        let coming = pool.servers.coming();
-        pool.servers_needed().saturating_sub(coming) + pool.servers.own().queue().len()
+        let coming = pool.servers().coming();
+        pool.servers_needed().saturating_sub(coming) + pool.servers().own().queue().len()
     });
-    let classes = tables.pools.get(id).map(|pool| pool.queue.at_work()).unwrap_or_default();
+    let classes = tables.pools.get(id).map(|pool| pool.queue().at_work()).unwrap_or_default();
     let wants = ToCoordinator::StillNeeded { pool: id, worker: tables.id, count, classes };
     step.actions.post_to_coordinator(wants);
 }
@@ -51,7 +51,7 @@ pub(crate) fn inquired(tables: &Tables, step: &mut Step<'_>, id: PoolId) {
 pub(crate) fn dropped(tables: &mut Tables, id: PoolId, count: u32, reserve: bool) {
     // It may have been forgotten meanwhile.
     let Some(pool) = tables.pools.get_mut(id) else { return };
-    pool.opening.requests_dropped(count, reserve);
+    pool.opening_mut().requests_dropped(count, reserve);
     tables.agenda.feed(id);
 }
 
@@ -112,7 +112,7 @@ mod tests {
             ("there is none", |scene| scene.configure(|settings| settings.global.pools.reserve_pool_size = 0)),
             ("a server is idle", |scene| _ = scene.idle_server(scene.now)),
             ("logins fail", |scene| {
-                scene.tables.pools[POOL].opening.login_failed(scene.now, scene.now, Duration::from_secs(1), 0);
+                scene.tables.pools[POOL].opening_mut().login_failed(scene.now, scene.now, Duration::from_secs(1), 0);
             }),
         ];
         for (case, prepare) in cases {

@@ -8,7 +8,6 @@ use machine::action::Action;
 use machine::mail::ToCoordinator;
 use machine::observe::{Level, Topic};
 use settings::PoolMode;
-use units::deadline::Owner;
 use units::{ConnId, PoolId, Time, limits};
 use wire::{frontend, sqlstate};
 
@@ -45,18 +44,18 @@ pub(crate) fn remove_server(tables: &mut Tables, step: &mut Step<'_>, conn: Conn
     }
     step.actions.push(Action::Close { conn, last_words: false });
     let pool = &mut tables.pools[id];
-    pool.servers.remove(conn, group, server.identity.opened_for_session.is_some(), why);
+    pool.servers_mut().remove(conn, group, server.identity.opened_for_session.is_some(), why);
     pool.end_charge(step.now, &mut server);
     // PostgreSQL may have been restarted with another configuration.
     if server.end.gone && pool.has_no_server() {
-        pool.welcome.become_stale();
+        pool.welcome_mut().become_stale();
     }
     pool.server_lost(conn, step.now);
     tables.agenda.publish_shared(pool);
     if is_at_work {
         let at = step.now + limits::ENDING;
-        pool.servers.ends_at(at);
-        tables.deadlines.arm(Owner::Pool(id), &mut pool.armed, at);
+        pool.servers_mut().ends_at(at);
+        pool.arm(&mut tables.deadlines, at);
     } else {
         let freed = ToCoordinator::Freed { pool: id, worker: tables.id, fresh: group == Group::Opening };
         step.actions.post_to_coordinator(freed);
@@ -85,11 +84,11 @@ fn is_at_work(server: &Server) -> bool {
 pub(crate) fn ended(tables: &mut Tables, step: &mut Step<'_>, id: PoolId) {
     // The pool may have been forgotten meanwhile.
     let Some(pool) = tables.pools.get_mut(id) else { return };
-    while pool.servers.take_ended(step.now) {
+    while pool.servers_mut().take_ended(step.now) {
         step.actions.post_to_coordinator(ToCoordinator::Freed { pool: id, worker: tables.id, fresh: false });
     }
-    if let Some(at) = pool.servers.next_end() {
-        tables.deadlines.arm(Owner::Pool(id), &mut pool.armed, at);
+    if let Some(at) = pool.servers().next_end() {
+        pool.arm(&mut tables.deadlines, at);
     }
     forget_database(tables, step.now, id);
 }
@@ -119,9 +118,9 @@ pub(crate) fn refuse_transaction_block(tables: &mut Tables, step: &mut Step<'_>,
 pub(crate) fn shrink(tables: &mut Tables, step: &mut Step<'_>, pool: PoolId, count: u32) {
     // The pool does not exist here yet, or any more.
     let Some(entry) = tables.pools.get_mut(pool) else { return };
-    entry.servers.shrink(count);
+    entry.servers_mut().shrink(count);
     // The others are closed when they become free.
-    while let Some(idle) = tables.pools[pool].servers.take_idle_surplus() {
+    while let Some(idle) = tables.pools[pool].servers_mut().take_idle_surplus() {
         close_server(tables, step, idle, SURPLUS);
     }
 }
@@ -140,7 +139,7 @@ pub(crate) fn close_fast(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId)
     // It need not be closed, or it has no session and is closed like any other.
     let (Some(why), Some(session)) = (server.end.close_needed, server.session()) else { return false };
     let in_session_mode =
-        tables.pools[server.pool].rules.mode() == PoolMode::Session || matches!(server.state(), ServerState::Own(_));
+        tables.pools[server.pool].rules().mode() == PoolMode::Session || matches!(server.state(), ServerState::Own(_));
     let torn = tables.sessions[session].is_torn();
     if !in_session_mode || torn {
         return false;
@@ -159,18 +158,18 @@ pub(crate) fn forget_database(tables: &mut Tables, now: Time, id: PoolId) {
     }
     // A server that was closed at work is still counted, and reports nothing.
     if pool.has_no_server() {
-        pool.welcome.forget_report();
+        pool.welcome_mut().forget_report();
     }
 }
 
 /// The coordinator wants a server back, preferably an idle one: another pool waits at a cap that both share.
 pub(crate) fn recalled(tables: &mut Tables, step: &mut Step<'_>, id: PoolId, busy: bool) {
-    let idle = tables.pools.get(id).and_then(|pool| pool.servers.idle().front().copied());
+    let idle = tables.pools.get(id).and_then(|pool| pool.servers().idle().front().copied());
     if let Some(conn) = idle {
         return close_server(tables, step, conn, "evicted");
     }
-    if busy && let Some(pool) = tables.pools.get_mut(id).filter(|pool| pool.servers.unpromised() > 0) {
-        pool.servers.yield_one();
+    if busy && let Some(pool) = tables.pools.get_mut(id).filter(|pool| pool.servers().unpromised() > 0) {
+        pool.servers_mut().yield_one();
         return;
     }
     let nothing = ToCoordinator::NothingIdle { pool: id, worker: tables.id, busy };
@@ -200,7 +199,7 @@ pub(crate) fn retire_servers(
 /// Once a session of the pool sets `temp_buffers`, idle servers are closed that do not take it any more.
 pub(crate) fn retire_local_buffers(tables: &mut Tables, step: &mut Step<'_>, pool: PoolId) {
     let entry = &mut tables.pools[pool];
-    if let Some(idle) = entry.servers.idle_to_retire() {
+    if let Some(idle) = entry.servers_mut().idle_to_retire() {
         retire_servers(tables, step, idle, |server| server.traces.has_local_buffers, LOCAL_BUFFERS);
     }
 }
@@ -221,12 +220,12 @@ mod tests {
         let nothing = Arc::new(tables.caches.tracked.empty());
         let report = LoginReport::new(Vec::new(), Arc::clone(&nothing), nothing, &tables.caches.tracked);
         let pool = &mut tables.pools[POOL];
-        pool.welcome.take(report, false);
-        pool.servers.ends_at(now + limits::ENDING);
+        pool.welcome_mut().take(report, false);
+        pool.servers_mut().ends_at(now + limits::ENDING);
         forget_database(tables, now, POOL);
-        assert!(tables.pools[POOL].welcome.report().is_some(), "nobody wants it empty");
+        assert!(tables.pools[POOL].welcome().report().is_some(), "nobody wants it empty");
         tables.pools[POOL].vacate(Time(now.0 + 1));
         forget_database(tables, now, POOL);
-        assert!(tables.pools[POOL].welcome.report().is_none());
+        assert!(tables.pools[POOL].welcome().report().is_none());
     }
 }

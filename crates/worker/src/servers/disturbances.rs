@@ -71,7 +71,7 @@ pub(crate) fn usable(
     servers: &Table<Server>,
     pool: &Pool,
 ) -> impl Iterator<Item = Idle> {
-    pool.servers.idle().iter().filter_map(move |conn| {
+    pool.servers().idle().iter().filter_map(move |conn| {
         let server = servers.get(*conn)?;
         let fresh = settings.global.servers.server_check_query.0.is_none() || !is_stale(now, server, settings);
         (fresh && expired(now, server, pool, settings).is_none()).then_some((*conn, server.backend.pid))

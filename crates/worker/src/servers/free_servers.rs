@@ -21,7 +21,7 @@ pub(crate) fn reset_or_free(tables: &mut Tables, step: &mut Step<'_>, server_id:
     let server = &mut tables.servers[server_id];
     let pool = &tables.pools[server.pool];
     let (needs_reset, listens) = (server.traces.needs_reset, server.traces.listens);
-    let resets = pool.rules.mode() == PoolMode::Session || tables.settings.global.servers.server_reset_query_always;
+    let resets = pool.rules().mode() == PoolMode::Session || tables.settings.global.servers.server_reset_query_always;
     if (needs_reset || listens || resets) && server.cancel.under_way > 0 {
         // A cancel under way might hit the reset.
         chores::turn_server(tables, step, server_id, Server::outwait_cancel);
@@ -97,11 +97,11 @@ pub(crate) fn free(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId) 
         return;
     }
     let server = &mut tables.servers[server_id];
-    if let Some(why) = tables.pools[server.pool].servers.takes_back() {
+    if let Some(why) = tables.pools[server.pool].servers_mut().takes_back() {
         server.end.close_needed = Some(why);
     }
     if server.traces.has_local_buffers
-        && tables.pools[server.pool].servers.local_buffers() != LocalBuffers::AsConfigured
+        && tables.pools[server.pool].servers().local_buffers() != LocalBuffers::AsConfigured
     {
         server.end.close_needed = Some(LOCAL_BUFFERS);
     }

@@ -23,7 +23,7 @@ pub(crate) fn take_idle(
     loop {
         let round_robin = tables.settings.global.servers.server_round_robin;
         let pool = tables.pools.get(pool)?;
-        let conn = if round_robin { *pool.servers.idle().front()? } else { tables.view().fitting(pool, session)? };
+        let conn = if round_robin { *pool.servers().idle().front()? } else { tables.view().fitting(pool, session)? };
         let server = tables.servers.get(conn)?;
         if let Some(why) = expired(step.now, server, pool, &tables.settings) {
             closed_servers::close_server(tables, step, conn, why);
@@ -33,7 +33,7 @@ pub(crate) fn take_idle(
             return Some(conn);
         }
         let Some(check) = tables.settings.global.servers.server_check_query.0.clone() else { return Some(conn) };
-        let fresh = pool.servers.idle().iter().copied().find(|&other| {
+        let fresh = pool.servers().idle().iter().copied().find(|&other| {
             tables
                 .servers
                 .get(other)
@@ -55,10 +55,10 @@ pub(crate) fn expired(now: Time, server: &Server, pool: &Pool, settings: &Settin
     if settings.global.tests.chaos_close && server.work.uses > 0 {
         return Some("chaos_close");
     }
-    if pool.rules.orders().paused {
+    if pool.rules().orders().paused {
         return Some(PAUSED);
     }
-    let limits = pool.rules.servers();
+    let limits = pool.rules().servers();
     if let Some(why) = limits.used_up(server.work.uses) {
         return Some(why);
     }

@@ -10,7 +10,6 @@ use machine::Step;
 use machine::action::Action;
 use machine::mail::{Exchange, Lent, Mail, ToWorker};
 use queueing::board::Cell;
-use units::deadline::Owner;
 use units::{ConnId, Life, PoolId, Time, WorkerId, limits};
 
 use crate::servers::{chores, resting};
@@ -36,8 +35,8 @@ pub(crate) fn lend(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId, 
         return;
     }
     // This worker's waiters may need another server now.
-    tables.agenda.feed(pool.id);
-    let (key, homes, report) = (pool.key.clone(), pool.exchange.homes(), pool.welcome.report().cloned());
+    tables.agenda.feed(pool.id());
+    let (key, homes, report) = (pool.key().clone(), pool.exchange().homes(), pool.welcome().report().cloned());
     let life = tables.life;
     let lent = Lent { key, homes, report, from, life, to, server: Box::new(server), idle_since };
     // This worker counts the server until the receiver acknowledges it (I5).
@@ -62,11 +61,11 @@ pub(crate) fn begged(tables: &mut Tables, step: &mut Step<'_>, pool: PoolId, fro
     // The pool may have been forgotten meanwhile.
     let Some(entry) = tables.pools.get(pool) else { return };
     // The server was idle when the other worker read the board, and is not any more.
-    let Some(&server) = entry.servers.idle().back() else { return };
+    let Some(&server) = entry.servers().idle().back() else { return };
     let since = step.board.cell(pool, from).waiting_since;
-    let fed = since != Time::NEVER && entry.exchange.has_fed(from, since);
-    let refused = step.now < entry.exchange.lends_refused_until();
-    if !entry.queue.has_waiters() && !fed && !refused && !tables.stopping.refuses_new_work() {
+    let fed = since != Time::NEVER && entry.exchange().has_fed(from, since);
+    let refused = step.now < entry.exchange().lends_refused_until();
+    if !entry.queue().has_waiters() && !fed && !refused && !tables.stopping.refuses_new_work() {
         lend(tables, step, server, from, since);
     }
 }
@@ -74,24 +73,24 @@ pub(crate) fn begged(tables: &mut Tables, step: &mut Step<'_>, pool: PoolId, fro
 pub(crate) fn publish(tables: &mut Tables, step: &mut Step<'_>, pool: PoolId) {
     // The pool may have been forgotten in this round.
     let Some(entry) = tables.pools.get_mut(pool) else { return };
-    if entry.queue.is_counted() {
+    if entry.queue().is_counted() {
         entry.publish_classes(step);
     }
     let cell = Cell {
         waiting_since: entry.waiting_since(),
-        idle: entry.servers.count(Group::Idle),
-        waiting: entry.queue.len(),
+        idle: entry.servers().count(Group::Idle),
+        waiting: entry.queue().len(),
         servers: entry.serving(),
         excess: entry.excess(),
     };
-    if entry.exchange.publish(cell) {
+    if entry.exchange_mut().publish(cell) {
         step.actions.push(Action::Publish { pool, cell });
     }
 }
 
 pub(crate) fn look_around(tables: &mut Tables, step: &mut Step<'_>, pool: PoolId) {
     let entry = &tables.pools[pool];
-    if let Some(&server) = entry.servers.idle().back()
+    if let Some(&server) = entry.servers().idle().back()
         && !tables.stopping.refuses_new_work()
         && let Some((to, since)) = tables.view().stranger(step.now, step.board, entry)
     {
@@ -102,7 +101,7 @@ pub(crate) fn look_around(tables: &mut Tables, step: &mut Step<'_>, pool: PoolId
     if waiting_since == Time::NEVER {
         return resting::rest_for_a_stranger(tables, step, pool);
     }
-    let patience = entry.servers.patience();
+    let patience = entry.servers().patience();
     timers::arm_pool(tables, step, pool);
     if step.now < waiting_since + patience {
         return;
@@ -121,7 +120,7 @@ pub(crate) fn borrow(tables: &mut Tables, step: &mut Step<'_>, id: PoolId) -> u3
     let (own, workers) = (tables.id, tables.settings.workers);
     let pool = &mut tables.pools[id];
     let soon = pool.waiting_since() + limits::STRANGER;
-    if !pool.exchange.is_shared() || soon <= step.now || soon == Time::NEVER {
+    if !pool.exchange().is_shared() || soon <= step.now || soon == Time::NEVER {
         return 0;
     }
     let others = (0..workers).map(WorkerId).filter(|&worker| worker != own);
@@ -129,7 +128,7 @@ pub(crate) fn borrow(tables: &mut Tables, step: &mut Step<'_>, id: PoolId) -> u3
     let excess: u32 = others.clone().map(|worker| excess_of(&worker)).sum();
     // No other worker has more than it uses.
     let Some(rich) = others.max_by_key(excess_of).filter(|_| excess > 0) else { return 0 };
-    tables.deadlines.arm(Owner::Pool(id), &mut pool.armed, soon);
+    pool.arm(&mut tables.deadlines, soon);
     beg(tables, step, id, rich);
     excess
 }
@@ -140,7 +139,7 @@ fn beg(tables: &mut Tables, step: &mut Step<'_>, pool: PoolId, rich: WorkerId) {
     let waiting_since = entry.waiting_since();
     // Each worker is asked once for each waiter. If it has no server now, it sees the waiter on the board when it has
     // one.
-    if entry.exchange.beg(rich, waiting_since) {
+    if entry.exchange_mut().beg(rich, waiting_since) {
         step.actions.post_to_worker(rich, ToWorker::Exchange(Exchange::Beg { pool, from }));
     }
 }
@@ -172,7 +171,7 @@ mod tests {
     /// A server is on its way to the other worker, for its waiter that has waited since `since`.
     fn has_been_lent(scene: &mut Scene, since: Time) {
         let pool = &mut scene.tables.pools[POOL];
-        pool.servers.enter(Group::Recovering);
+        pool.servers_mut().enter(Group::Recovering);
         pool.lend_to(THERE, since);
     }
 
@@ -199,13 +198,13 @@ mod tests {
             let [_, last] = [scene.idle_server(scene.now), scene.idle_server(scene.now)];
             scene.show(Time(5), 0);
             prepare(&mut scene);
-            let before = scene.tables.pools[POOL].servers.lent();
+            let before = scene.tables.pools[POOL].servers().lent();
             scene.run(|tables, step| begged(tables, step, POOL, THERE));
             let expected = if is_lent { vec![last] } else { Vec::new() };
             assert_eq!(exchanged(&mut scene).0, expected, "{case}");
             let pool = &scene.tables.pools[POOL];
             assert_eq!(
-                (pool.servers.lent() - before, pool.servers.idle().len()),
+                (pool.servers().lent() - before, pool.servers().idle().len()),
                 (u32::from(is_lent), 2 - usize::from(is_lent)),
                 "{case}"
             );
@@ -217,7 +216,8 @@ mod tests {
         let mut scene = Scene::new(|_| ());
         scene.idle_server(scene.now);
         scene.run(|tables, step| begged(tables, step, POOL, THERE));
-        let counted = |scene: &Scene| (scene.tables.pools[POOL].servers.all(), scene.tables.pools[POOL].servers.lent());
+        let counted =
+            |scene: &Scene| (scene.tables.pools[POOL].servers().all(), scene.tables.pools[POOL].servers().lent());
         assert_eq!(counted(&scene), (1, 1));
         let (own, former) = (scene.tables.life, Life(scene.tables.life.0 + 1));
         lend_received(&mut scene.tables, POOL, former);
@@ -243,7 +243,7 @@ mod tests {
         assert_eq!(look(&mut scene), (Vec::new(), 1));
         assert_eq!(look(&mut scene), (Vec::new(), 0), "it was asked");
         scene.show(Time::NEVER, 0);
-        scene.tables.pools[POOL].exchange.beg_anew();
+        scene.tables.pools[POOL].exchange_mut().beg_anew();
         assert_eq!(look(&mut scene), (Vec::new(), 0), "it has none");
     }
 }

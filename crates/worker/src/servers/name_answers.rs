@@ -29,11 +29,11 @@ const WHY: &str = "an object defined without pgweir may have left state that can
 pub(crate) fn names_answered(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId) {
     let server = &tables.servers[server_id];
     let pool = &mut tables.pools[server.pool];
-    let id = pool.id;
-    match pool.names.known_mut().answered(step.now) {
+    let id = pool.id();
+    match pool.known_mut().answered(step.now) {
         Next::Poll => return name_polls::query_server(tables, step, server_id, Chore::Poll, catalogue::POLL),
         Next::Read => {
-            let chore = if pool.names.known().is_awaited() { Chore::First } else { Chore::Catalogue };
+            let chore = if pool.known().is_awaited() { Chore::First } else { Chore::Catalogue };
             return name_polls::query_server(tables, step, server_id, chore, catalogue::QUERY);
         }
         Next::Complain => {
@@ -54,16 +54,16 @@ pub(crate) fn names_answered(tables: &mut Tables, step: &mut Step<'_>, server_id
 fn spread_names(tables: &mut Tables, step: &mut Step<'_>, id: PoolId) {
     let pool = &tables.pools[id];
     // Nothing new was learned.
-    let Some(lesson) = pool.names.known().lesson() else { return };
-    let database = std::sync::Arc::clone(&pool.database);
+    let Some(lesson) = pool.known().lesson() else { return };
+    let database = std::sync::Arc::clone(pool.database());
     let mut swept = Vec::new();
     for pool in tables.pools.iter_mut() {
-        let is_same = is_of_same_database(&pool.database, &database);
-        if pool.id != id && is_same {
-            pool.names.known_mut().take_over(&lesson);
+        let is_same = is_of_same_database(pool.database(), &database);
+        if pool.id() != id && is_same {
+            pool.known_mut().take_over(&lesson);
         }
-        if let Some(news) = pool.names.known_mut().take_news().filter(|_| pool.id == id || is_same) {
-            swept.push((pool.id, news));
+        if let Some(news) = pool.known_mut().take_news().filter(|_| pool.id() == id || is_same) {
+            swept.push((pool.id(), news));
         }
     }
     for (pool, news) in swept {

@@ -34,7 +34,7 @@ fn note(tables: &mut Tables, server_id: ConnId, chore: Chore, query: &[u8]) {
     let effects = Effects::read(&Text::new(query, rules), &tables.caches.tracked);
     // A check is sent to servers that were idle for long, when the catalogue may be too old to be asked.
     let (mut unasked, is_check) = (Known::default(), chore == Chore::Check);
-    let known = if is_check { &mut unasked } else { pool.names.known_mut() };
+    let known = if is_check { &mut unasked } else { pool.known_mut() };
     let is_harmless =
         effects.are_none() && !tables.caches.reader.read(query, &server.kept.parameters, known).is_active();
     server.traces.query_sets = !is_harmless && !effects.only_reset();
@@ -44,7 +44,7 @@ fn note(tables: &mut Tables, server_id: ConnId, chore: Chore, query: &[u8]) {
     let is_cleared = effects.iter().any(|effect| *effect == Effect::DiscardAll) && server.kept.base.has_unlisted();
     let bare = if is_cleared { Bare::Cleared } else { Bare::Reset };
     server.traces.bare = bare.of(server.kept.base.is_login());
-    if !pool.rules.follows() {
+    if !pool.rules().follows() {
         return;
     }
     let before = server.kept.session_state.as_deref().cloned().unwrap_or_default();

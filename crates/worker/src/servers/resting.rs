@@ -35,10 +35,10 @@ fn rest(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId) {
     let servers = &tables.servers;
     let pool = &mut tables.pools[id];
     // Servers whose clients have gone on since are removed.
-    pool.servers.note_resting(server_id, |other| {
+    pool.servers_mut().note_resting(server_id, |other| {
         servers.get(other).is_some_and(|server| server.ledger.is_at_rest() && server.pool == id)
     });
-    if pool.queue.has_waiters() {
+    if pool.queue().has_waiters() {
         end_a_rest(tables, step, id);
     }
 }
@@ -46,14 +46,14 @@ fn rest(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId) {
 /// No session waits here, but one on another worker may.
 pub(crate) fn rest_for_a_stranger(tables: &mut Tables, step: &mut Step<'_>, id: PoolId) {
     let pool = &tables.pools[id];
-    if pool.servers.has_resting() && tables.view().stranger(step.now, step.board, pool).is_some() {
+    if pool.servers().has_resting() && tables.view().stranger(step.now, step.board, pool).is_some() {
         end_a_rest(tables, step, id);
     }
 }
 
 /// A session waits for a server of this pool: frees a resting one.
 pub(crate) fn end_a_rest(tables: &mut Tables, step: &mut Step<'_>, id: PoolId) {
-    while let Some(server_id) = tables.pools[id].servers.take_resting() {
+    while let Some(server_id) = tables.pools[id].servers_mut().take_resting() {
         // Since it was noted it may have been closed or released.
         let Some(server) = tables.servers.get_mut(server_id) else { continue };
         let Some(session) = server.session().map(|session| &mut tables.sessions[session]) else { continue };
@@ -74,7 +74,7 @@ pub(crate) fn end_a_rest(tables: &mut Tables, step: &mut Step<'_>, id: PoolId) {
 
 /// Whether a server's client sends nothing and has nothing there that another server could not have.
 fn may_end(pool: &Pool, session: &Session, server: &Server) -> bool {
-    let rules = &pool.rules;
+    let rules = pool.rules();
     let mapped = rules.follows() && rules.mode() != PoolMode::Session && rules.max_prepared_statements() > 0;
     let silent = !server.hold.is_on()
         && session.incoming.skip == 0

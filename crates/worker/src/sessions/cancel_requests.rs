@@ -181,7 +181,7 @@ pub(crate) fn canceller_done(tables: &mut Tables, step: &mut Step<'_>, conn: Con
     // It may have been closed meanwhile.
     let Some(canceller) = tables.cancels.remove(conn) else { return };
     step.actions.push(Action::Close { conn, last_words: false });
-    tables.pools[canceller.pool].counts.cancel_ended();
+    tables.pools[canceller.pool].counts_mut().cancel_ended();
     // Its server may be gone.
     let Some(server) = tables.servers.get_mut(canceller.server) else { return };
     server.cancel.under_way -= 1;
@@ -256,7 +256,7 @@ mod tests {
             scene.asked().iter().any(|action| matches!(action, Action::Send { conn: to, .. } if *to == conn));
         let waits = matches!(scene.tables.sessions[conn].state(), SessionState::Waiting { .. });
         assert_eq!(is_answered, !waits);
-        assert_eq!(scene.tables.pools[POOL].queue.len(), u32::from(waits));
+        assert_eq!(scene.tables.pools[POOL].queue().len(), u32::from(waits));
         is_answered
     }
 
@@ -331,7 +331,7 @@ mod tests {
         scene.tables.leave_queue(conn);
         let session = &mut scene.tables.sessions[conn];
         session.stop_waiting(scene.now);
-        let ticket = scene.tables.pools[POOL].queue.push(session.claim.class, conn, scene.now, scene.now);
+        let ticket = scene.tables.pools[POOL].queue_mut().push(session.claim.class, conn, scene.now, scene.now);
         session.wait(scene.now, WaitFor::Login, ticket, false);
         assert!(!is_cancelled(&mut scene, conn, virtual_pid(conn, PidKey::default()), &SECRET));
     }

@@ -154,7 +154,7 @@ pub(crate) fn take_out(
         SessionState::Welcoming { .. } => {
             // It has no pool if a reload removed its database while it logged in.
             if let Some(pool) = tables.pools.get_mut(pool) {
-                pool.welcome.stop_waiting(conn);
+                pool.welcome_mut().stop_waiting(conn);
                 // The board shows other workers that a session waits here.
                 tables.agenda.publish_shared(pool);
             }

@@ -55,7 +55,7 @@ pub(crate) fn link(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, serve
         let tracked = &tables.caches.tracked;
         let replays = link::replaying::replay(step, session, server_id, server, tracked, configured, renaming.as_ref());
         if replays {
-            pool.counts.count_replay();
+            pool.counts_mut().count_replay();
         }
         begun_with = begun_with.filter(|_| !replays);
     }
@@ -117,7 +117,7 @@ pub(crate) fn release_if_done(tables: &mut Tables, step: &mut Step<'_>, server_i
     let is_held = server.hold.is_on() && !(pool.needs_listener() && session.waits_for_listener());
     // In a limit's queue it has the place of a session with a server.
     let waits_for_limit = matches!(session.claim.admission, Admission::Waits { .. });
-    if pool.rules.mode() == PoolMode::Session || is_held || waits_for_limit {
+    if pool.rules().mode() == PoolMode::Session || is_held || waits_for_limit {
         return server.end.close_needed.is_some() && closed_servers::close_fast(tables, step, server_id);
     }
     let lasted = step.now.micros_since(server.work.since);
@@ -126,14 +126,14 @@ pub(crate) fn release_if_done(tables: &mut Tables, step: &mut Step<'_>, server_i
         return false;
     }
     let mut returns_pin_permit = false;
-    if session.tracker.is_some() || pool.rules.fidelity() == Fidelity::Strict {
+    if session.tracker.is_some() || pool.rules().fidelity() == Fidelity::Strict {
         match may_leave(step, session, server_id, server, pool) {
             Leaves::No => return false,
             Leaves::Yes => {}
             Leaves::ReturnsPinPermit => returns_pin_permit = true,
         }
     }
-    pool.servers.observe_service(lasted);
+    pool.servers_mut().observe_service(lasted);
     session.unlink(step.now);
     let resets =
         tables.settings.global.servers.server_reset_query_always || server.traces.needs_reset || server.traces.listens;
@@ -142,7 +142,7 @@ pub(crate) fn release_if_done(tables: &mut Tables, step: &mut Step<'_>, server_i
     let has_subscriptions =
         session.tracker.as_ref().is_some_and(|tracker| tracker.notifications.subscriptions().is_some());
     let is_read = session.flow.is_reading() && session.flow.is_clear();
-    let is_armed = pool.rules.is_armed(session, step.now) && !pool.is_removed();
+    let is_armed = pool.rules().is_armed(session, step.now) && !pool.is_removed();
     if returns_pin_permit
         || resets
         || is_watched
@@ -150,7 +150,7 @@ pub(crate) fn release_if_done(tables: &mut Tables, step: &mut Step<'_>, server_i
         || !is_read
         || !is_armed
         || !server.is_free_at_once()
-        || pool.servers.local_buffers() == LocalBuffers::SetNow
+        || pool.servers().local_buffers() == LocalBuffers::SetNow
     {
         let_go(tables, step, conn, server_id, returns_pin_permit);
         return true;
@@ -160,7 +160,7 @@ pub(crate) fn release_if_done(tables: &mut Tables, step: &mut Step<'_>, server_i
     }
     server.hold.end();
     (server.statements.verdict, server.transaction.began_at) = (Verdict::None, None);
-    if let Some(why) = pool.servers.takes_back() {
+    if let Some(why) = pool.servers_mut().takes_back() {
         server.end.close_needed = Some(why);
     }
     let is_armed = is_armed_idle(step.now, server, pool);
@@ -180,7 +180,7 @@ fn let_go(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, server_id: Con
     let limited = session.claim.admission != Admission::Not || session.claim.permits.is_some();
     let has_subscriptions =
         session.tracker.as_ref().is_some_and(|tracker| tracker.notifications.subscriptions().is_some());
-    let (id, removed, is_armed) = (pool.id, pool.is_removed(), pool.rules.is_armed(session, step.now));
+    let (id, removed, is_armed) = (pool.id(), pool.is_removed(), pool.rules().is_armed(session, step.now));
     let paused = !session.flow.is_reading() || !session.flow.is_clear();
     let has_more = !session.incoming.inbox.is_empty();
     if returns_pin_permit {
@@ -235,14 +235,14 @@ pub(crate) fn join(
     assert!(server.is_clean() && server.cancel.under_way == 0, "I3: only a clean server is handed out");
     debug_assert!(server.session().is_none(), "I1: a server has one session at most");
     if machine::sabotage::does(settings, machine::sabotage::Fault::KeepStatements) {
-        pool.names.forget_generation();
+        pool.forget_generation();
     }
     pool.hand_to(now, server_id, server, conn, unpublished);
     pool.charge(now, session.claim.class, session.claim.origin, server);
-    pool.names.known_mut().aged(now);
-    pool.counts.count_assignment();
+    pool.known_mut().aged(now);
+    pool.counts_mut().count_assignment();
     let waited_us = session.waited_us(now);
-    pool.counts.count_wait(waited_us);
+    pool.counts_mut().count_wait(waited_us);
     (server.work.waited_us, server.work.linked_at) = (waited_us, now);
     server.transaction.tally.begin(waited_us);
     server.statements.spoken.clear();

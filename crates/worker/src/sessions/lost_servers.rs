@@ -205,7 +205,7 @@ pub(crate) fn login_refused(tables: &mut Tables, step: &mut Step<'_>, conn: Conn
         let pool = tables.servers[conn].pool;
         tables.view().log_server(step, conn, Level::Warning, Topic::General, log_text);
         let pause = tables.settings.global.servers.server_login_retry;
-        tables.pools[pool].opening.refuse_spares(step.now + pause);
+        tables.pools[pool].opening_mut().refuse_spares(step.now + pause);
         closed_servers::close_server(tables, step, conn, &words);
         refuse_waiting(tables, step, pool, code, &words);
     } else {
@@ -233,7 +233,7 @@ fn login_failed_as(
     let (id, host) = (server.pool, Arc::clone(&server.identity.host));
     let longest = tables.settings.global.servers.server_login_retry;
     let pool = &mut tables.pools[id];
-    pool.opening.host_failed(&pool.database, &host, step.now, step.now + longest);
+    pool.host_failed(&host, step.now, step.now + longest);
     if server.identity.opened_for_session.is_some() {
         return replicating::own_server_refused(tables, step, conn, (sqlstate::CONNECTION_FAILURE, why), why);
     }
@@ -250,12 +250,12 @@ fn login_failed_as(
     closed_servers::remove_server(tables, step, conn, why);
     let jitter = u32::from_ne_bytes(tables.random.bytes()) >> 16;
     let pool = &mut tables.pools[id];
-    if pool.opening.has_other_host(&pool.database, &host, step.now) && why != WRONG_PASSWORD_TYPE {
+    if pool.has_other_host(&host, step.now) && why != WRONG_PASSWORD_TYPE {
         // The next server is opened there, at once.
         return;
     }
-    pool.opening.login_failed(step.now, began, longest, jitter);
-    if pool.welcome.is_known(true) {
+    pool.opening_mut().login_failed(step.now, began, longest, jitter);
+    if pool.welcome().is_known(true) {
         // Who waits only to be told what the new servers begin with is let in all the same, and waits with its first statement.
         welcome::welcome_all(tables, step, id);
     }
@@ -267,8 +267,8 @@ fn login_failed_as(
 /// Refuses all sessions that wait for this pool.
 fn refuse_waiting(tables: &mut Tables, step: &Step<'_>, id: PoolId, code: SqlState, words: &str) {
     let pool = &tables.pools[id];
-    let mut waiting: Vec<ConnId> = pool.queue.waiters().map(|waiter| waiter.session).collect();
-    waiting.extend(pool.welcome.waiting());
+    let mut waiting: Vec<ConnId> = pool.queue().waiters().map(|waiter| waiter.session).collect();
+    waiting.extend(pool.welcome().waiting());
     for conn in waiting {
         refusals::count_ended(tables, step, conn, Reason::ServerLogin);
         tables.agenda.refuse(conn, code, words);

@@ -38,9 +38,9 @@ pub(crate) fn begin(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
     classes::classify(tables, conn, &[]);
     let session = &mut tables.sessions[conn];
     let pool = &mut tables.pools[session.pool];
-    let ticket = pool.servers.own_mut().wait(conn, step.now);
+    let ticket = pool.servers_mut().own_mut().wait(conn, step.now);
     session.wait(step.now, WaitFor::Own, ticket, true);
-    tables.agenda.feed(pool.id);
+    tables.agenda.feed(pool.id());
     tables.agenda.publish_shared(pool);
     timers::arm_session(tables, conn);
 }
@@ -63,11 +63,11 @@ pub(crate) fn own_server_ready(tables: &mut Tables, step: &mut Step<'_>, server_
     let session = &mut tables.sessions[conn];
     session.parameters = parameters;
     let pool = &mut tables.pools[session.pool];
-    pool.opening.login_succeeded();
-    pool.servers.own_mut().has_opened();
-    pool.counts.count_assignment();
+    pool.opening_mut().login_succeeded();
+    pool.servers_mut().own_mut().has_opened();
+    pool.counts_mut().count_assignment();
     if let SessionState::Opening { since, .. } = session.state() {
-        pool.counts.count_wait(step.now.micros_since(since));
+        pool.counts_mut().count_wait(step.now.micros_since(since));
     }
     session.replicate(server_id);
     let id = session.pool;
@@ -168,7 +168,7 @@ pub(crate) fn own_server_said(
     let read = relay.answers(all, source);
     if let Ok(count) = read {
         server.incoming.inbox = all[count..].to_vec();
-        tables.pools[server.pool].counts.count_sent(count);
+        tables.pools[server.pool].counts_mut().count_sent(count);
     }
     if !is_first {
         step.actions.keep(inbox);

@@ -47,7 +47,7 @@ pub(crate) fn arrived(tables: &mut Tables, definitions: &mut OpenDefinitions, st
     let configured = entry.as_ref().is_some_and(|entry| !entry.is_removed());
     let mut identity = arrival.identity;
     if let (Some(entry), Some(identity)) = (entry, Arc::get_mut(&mut identity)) {
-        identity.share_names(&entry.key);
+        identity.share_names(entry.key());
     }
     let mut parameters = tables.caches.tracked.empty();
     let mut first = SessionState::default();
@@ -77,14 +77,14 @@ pub(crate) fn arrived(tables: &mut Tables, definitions: &mut OpenDefinitions, st
     }
     if let Some(entry) = tables.pools.get_mut(pool) {
         if sets_local_buffers {
-            entry.servers.local_buffers_set();
+            entry.servers_mut().local_buffers_set();
         }
-        entry.counts.session_came();
-        entry.counts.count_login();
+        entry.counts_mut().session_came();
+        entry.counts_mut().count_login();
         // With a forced user, the client's password is not the server's. The latest proof counts: an older one may be of a
         // password that has changed.
         if own_user && !arrival.proved.is_empty() {
-            entry.opening.prove(arrival.proved);
+            entry.opening_mut().prove(arrival.proved);
         }
         if entry.has_other_excess() {
             tables.agenda.publish(pool);
@@ -109,16 +109,16 @@ pub(crate) fn arrived(tables: &mut Tables, definitions: &mut OpenDefinitions, st
 /// `stable_pid`: the client's own choice, if it made one.
 fn welcome_or_wait(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, pool: PoolId, stable_pid: Option<bool>) {
     let entry = &mut tables.pools[pool];
-    if stable_pid.unwrap_or(entry.rules.stable_backend_pid()) {
+    if stable_pid.unwrap_or(entry.rules().stable_backend_pid()) {
         welcome_with_server(tables, step, conn, pool);
         return;
     }
-    if entry.welcome.is_known(entry.rules.orders().paused || entry.opening.is_paused(step.now)) {
+    if entry.welcome().is_known(entry.rules().orders().paused || entry.opening().is_paused(step.now)) {
         welcome(tables, step, conn);
         return;
     }
-    entry.welcome.wait(conn, step.now);
-    let shared = entry.exchange.is_shared();
+    entry.welcome_mut().wait(conn, step.now);
+    let shared = entry.exchange().is_shared();
     tables.agenda.feed(pool);
     if shared {
         tables.agenda.publish(pool);
@@ -131,7 +131,7 @@ fn welcome_with_server(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, p
     // Sessions that wait already come first.
     classes::classify(tables, conn, &[]);
     let class = tables.sessions[conn].claim.class;
-    let may_take = tables.pools[pool].queue.admits(class);
+    let may_take = tables.pools[pool].queue().admits(class);
     let server = if may_take { idle_servers::take_idle(tables, step, pool, Some(conn)) } else { None };
     let server = server.map(|server| disturbances::rotate(tables, step, pool, conn, server));
     match server {
@@ -169,7 +169,7 @@ pub(crate) fn welcome_linked(tables: &mut Tables, step: &mut Step<'_>, conn: Con
 pub(crate) fn welcome_all(tables: &mut Tables, step: &mut Step<'_>, pool: PoolId) {
     let entry = &mut tables.pools[pool];
     tables.agenda.publish_shared(entry);
-    for conn in entry.welcome.take_waiting() {
+    for conn in entry.welcome_mut().take_waiting() {
         welcome(tables, step, conn);
     }
 }
@@ -177,7 +177,7 @@ pub(crate) fn welcome_all(tables: &mut Tables, step: &mut Step<'_>, pool: PoolId
 /// The first new server has not come soon: the session is told what is known, and gets the news with its first statement.
 pub(crate) fn welcome_overdue(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
     let pool = tables.sessions[conn].pool;
-    tables.pools[pool].welcome.stop_waiting(conn);
+    tables.pools[pool].welcome_mut().stop_waiting(conn);
     welcome(tables, step, conn);
 }
 
@@ -201,7 +201,7 @@ fn welcome(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
 fn take_base(tables: &mut Tables, conn: ConnId) -> Option<String> {
     let session = tables.sessions.get_mut(conn)?;
     let pool = tables.pools.get(session.pool)?;
-    let report = pool.welcome.report()?;
+    let report = pool.welcome().report()?;
     session.own = OwnParameters::begun(session.parameters.known(), report.edition);
     if session.tracker.is_none()
         && let Some(known) = tables.caches.interned.laid(&session.parameters, &report.parameters)
@@ -220,7 +220,7 @@ fn take_base(tables: &mut Tables, conn: ConnId) -> Option<String> {
     let mut others = begun_others(report, state, &tables.caches.tracked);
     let key = Learnt::key(&parameters, state, report, &tables.caches.tracked);
     let nothing_learnt = key.is_none();
-    if let Some(reported) = key.and_then(|key| pool.welcome.learnt().get(&key)) {
+    if let Some(reported) = key.and_then(|key| pool.welcome().learnt().get(&key)) {
         parameters = parameters.learnt(&reported.parameters, &report.parameters);
         others = Arc::clone(&reported.others);
     }
@@ -249,7 +249,7 @@ fn take_base(tables: &mut Tables, conn: ConnId) -> Option<String> {
 /// Sends the end of the login.
 fn greet(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, pid: i32, remark: Option<&str>) {
     let session = &mut tables.sessions[conn];
-    let report = tables.pools[session.pool].welcome.report().expect("a server of its pool has logged in");
+    let report = tables.pools[session.pool].welcome().report().expect("a server of its pool has logged in");
     let (parameters, identity) = (Arc::clone(&session.parameters), Arc::clone(&session.identity));
     let others = session.tracker.as_ref().and_then(|tracker| tracker.reported_at_login.clone());
     let nothing = Reported::new();

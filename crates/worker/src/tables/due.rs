@@ -90,7 +90,7 @@ impl Earliest {
 impl View<'_> {
     pub(crate) fn session_deadline(&self, session: &Session) -> Option<(Time, Due)> {
         let pool = self.pools.get(session.pool);
-        let rules = pool.map(|pool| &pool.rules);
+        let rules = pool.map(|pool| pool.rules());
         let mut earliest = Earliest::default();
         if let Some(ListenerWait::ToSend { since }) =
             session.tracker.as_ref().map(|tracker| tracker.notifications.listener_wait())
@@ -105,7 +105,7 @@ impl View<'_> {
             }
         }
         if let SessionState::Welcoming { since } = session.state()
-            && pool.is_some_and(|pool| pool.welcome.is_known(true))
+            && pool.is_some_and(|pool| pool.welcome().is_known(true))
         {
             earliest.add(since, Some(limits::NEW_REPORT_WAIT), Due::Welcome);
         }
@@ -146,7 +146,7 @@ impl View<'_> {
     pub(crate) fn link_deadline(&self, session: &Session, pool: &Pool, server: ConnId, earliest: &mut Earliest) {
         // The server was closed in this step, which ends its session too.
         let Some(server) = self.servers.get(server) else { return };
-        let rules = &pool.rules;
+        let rules = pool.rules();
         let torn = session.is_torn() && server.flow.is_clear();
         if torn || !session.flow.is_clear() {
             earliest.add(session.progress_at, Some(limits::STALL), Due::Refuse(Overdue::Stalled));
@@ -182,7 +182,7 @@ impl View<'_> {
         let is_silent = matches!(server.state(), ServerState::Connecting) && server.identity.local.is_none();
         let other = |pool: &Pool| {
             let Identity { host, connected_at, .. } = &server.identity;
-            pool.opening.has_other_host(&pool.database, host, *connected_at)
+            pool.has_other_host(host, *connected_at)
         };
         is_silent && self.pools.get(server.pool).is_some_and(other)
     }
@@ -193,7 +193,7 @@ impl View<'_> {
 
     fn server_due(&self, conn: ConnId) -> Option<(Time, &'static str)> {
         let server = self.servers.get(conn)?;
-        let limits = self.pools.get(server.pool)?.rules.servers();
+        let limits = self.pools.get(server.pool)?.rules().servers();
         match *server.state() {
             ServerState::Connecting | ServerState::LoggingIn(_) | ServerState::Busy(Chore::Setup | Chore::Base) => {
                 let timeout = self.settings.global.servers.server_connect_timeout;
@@ -223,7 +223,7 @@ impl View<'_> {
                 Some((server.transaction.query_at + limits::HOUSEKEEPING, "listen"))
             }
             ServerState::Listening => {
-                let unused = self.pools.get(server.pool)?.listener.as_ref().is_none_or(|listener| listener.is_unused());
+                let unused = self.pools.get(server.pool)?.listens_for_none();
                 unused.then_some((server.work.since + limits::LISTENER_IDLE, "nobody listens"))
             }
             // With cancels under way, the end of the last one ends this state.

@@ -68,9 +68,9 @@ impl Scene {
         let (tables, serial) = (&mut self.tables, Serial(self.next_serial));
         self.next_serial += 1;
         let pool = &mut tables.pools[POOL];
-        let address = Arc::new(pool.opening.take_host(&pool.database, idle_since));
+        let address = Arc::new(pool.take_host(idle_since));
         let parameters = Arc::new(tables.caches.tracked.empty());
-        let database = Arc::clone(&pool.database);
+        let database = Arc::clone(pool.database());
         let encryption = Encryption::new(&tables.settings.global.tls, &address);
         let (local, mark, connected_at, opened_for, reconnects) = (None, None, idle_since, database, 0);
         let identity = |name| ServerIdentity {
@@ -88,7 +88,7 @@ impl Scene {
         };
         let make = |name| Server::connecting(idle_since, POOL, identity(name), parameters);
         let conn = tables.servers.insert_with(make);
-        pool.servers.enter(Group::Opening);
+        pool.servers_mut().enter(Group::Opening);
         let server = &mut tables.servers[conn];
         server.log_in();
         pool.turn(idle_since, conn, server, Server::free, tables.agenda.unpublished());
@@ -124,14 +124,14 @@ impl Scene {
             session
         };
         let conn = self.tables.sessions.insert_with(make);
-        self.tables.pools[POOL].counts.session_came();
+        self.tables.pools[POOL].counts_mut().session_came();
         conn
     }
 
     /// A session that has waited for a server since then.
     pub(crate) fn waiter(&mut self, since: Time) -> ConnId {
         let conn = self.session();
-        let ticket = self.tables.pools[POOL].queue.push(DEFAULT, conn, since, since);
+        let ticket = self.tables.pools[POOL].queue_mut().push(DEFAULT, conn, since, since);
         self.tables.sessions[conn].wait(since, WaitFor::Server, ticket, false);
         conn
     }

@@ -182,7 +182,7 @@ impl View<'_> {
 
     fn client_snapshot(&self, conn: ConnId, session: &Session) -> ClientSnapshot {
         let pool = self.pools.get(session.pool);
-        let key = pool.map(|pool| pool.key.clone()).unwrap_or_else(|| units::id::PoolKey {
+        let key = pool.map(|pool| pool.key().clone()).unwrap_or_else(|| units::id::PoolKey {
             database: session.identity.database.clone(),
             user: session.identity.user.clone(),
         });
@@ -221,8 +221,8 @@ impl View<'_> {
             class: session.claim.class,
             ties: Ties {
                 fidelity: pool
-                    .filter(|pool| pool.rules.mode() != PoolMode::Session && replication.is_none())
-                    .map(|pool| pool.rules.fidelity()),
+                    .filter(|pool| pool.rules().mode() != PoolMode::Session && replication.is_none())
+                    .map(|pool| pool.rules().fidelity()),
                 pin: session.tracker.as_ref().and_then(|tracker| tracker.pinning.snapshot()),
                 replication,
             },
@@ -250,8 +250,8 @@ impl View<'_> {
             serial: server.identity.serial,
             name: server.identity.name,
             conn,
-            pool: pool.id,
-            key: pool.key.clone(),
+            pool: pool.id(),
+            key: pool.key().clone(),
             state: server_state(server, stale),
             ends: ServerEnds {
                 host: Arc::clone(&server.identity.host),
@@ -300,34 +300,34 @@ fn server_state(server: &Server, stale: bool) -> &'static str {
 }
 
 fn snapshot_of(pool: &Pool, now: Time) -> PoolSnapshot {
-    let oldest = [pool.queue.oldest_of_all(), pool.pins.queue().front(), pool.servers.own().queue().front()]
+    let oldest = [pool.queue().oldest_of_all(), pool.pins().queue().front(), pool.servers().own().queue().front()]
         .into_iter()
         .flatten()
         .map(|waiter| waiter.since)
         .min();
     PoolSnapshot {
-        id: pool.id,
-        key: pool.key.clone(),
-        mode: pool.rules.mode(),
-        clients: ClientCounts { active_cancel_req: pool.counts.cancels(), ..ClientCounts::default() },
-        servers: ServerCounts { active_cancel: pool.counts.cancels(), ..ServerCounts::default() },
-        open_servers: pool.servers.all(),
+        id: pool.id(),
+        key: pool.key().clone(),
+        mode: pool.rules().mode(),
+        clients: ClientCounts { active_cancel_req: pool.counts().cancels(), ..ClientCounts::default() },
+        servers: ServerCounts { active_cancel: pool.counts().cancels(), ..ServerCounts::default() },
+        open_servers: pool.servers().all(),
         closing_servers: 0,
         maxwait_us: oldest.map_or(0, |since| now.micros_since(since)),
         waiting_us: 0,
-        totals: *pool.counts.totals(),
-        spans: pool.counts.spans(),
+        totals: *pool.counts().totals(),
+        spans: pool.counts().spans(),
         fidelity: FidelitySnapshot {
-            fidelity: (pool.rules.mode() != PoolMode::Session).then_some(pool.rules.fidelity()),
-            names: pool.names.known().names(),
-            pinned: pool.pins.count(),
-            waiting: pool.pins.queue().len(),
-            counts: pool.counts.fidelity(),
+            fidelity: (pool.rules().mode() != PoolMode::Session).then_some(pool.rules().fidelity()),
+            names: pool.known().names(),
+            pinned: pool.pins().count(),
+            waiting: pool.pins().queue().len(),
+            counts: pool.counts().fidelity(),
         },
-        classes: pool.queue.counts(now).collect(),
-        sizing: pool.measured.account().cloned(),
-        long: pool.measured.experience().counts().collect(),
-        deadlocks: pool.counts.deadlocks().clone(),
+        classes: pool.queue().counts(now).collect(),
+        sizing: pool.measured().account().cloned(),
+        long: pool.measured().experience().counts().collect(),
+        deadlocks: pool.counts().deadlocks().clone(),
     }
 }
 
