@@ -327,6 +327,19 @@ impl Pool {
         }
     }
 
+    /// Its classes have changed: a server with a session is charged to `class` from now on, for the time since its link too.
+    pub fn charge_anew(&mut self, class: ClassId, server: &mut Server) {
+        // The queue may not have counted server time before, and now does.
+        let linked = matches!(server.state(), ServerState::Linked(_));
+        let linked_since = linked.then_some(server.work.since);
+        let since = server.work.charge.take().map(|charge| charge.since).or(linked_since);
+        if let Some(since) = since.filter(|_| self.queue.is_counted()) {
+            self.queue.begin(class, since);
+            // The first statement of its transaction is not known any more.
+            server.work.charge = Some(Charge { class, since, origin: None });
+        }
+    }
+
     #[inline(never)]
     fn end_charge_of(&mut self, now: Time, server: &mut Server) {
         if let Some(Charge { class, since, origin }) = server.work.charge.take() {

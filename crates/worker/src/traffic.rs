@@ -9,7 +9,7 @@ use link::pool::Pool;
 use link::replaying;
 use link::requests::Requests;
 use link::screening::Screen;
-use link::server::{Overdue, ServerState};
+use link::server::ServerState;
 use link::server_login::{LoginEnd, ServerLogin};
 use link::server_questions::{end_skipping, question_syncs};
 use link::session::{Admission, Session, SessionState, WaitFor};
@@ -142,8 +142,8 @@ impl Worker {
     fn login_received(&mut self, step: &mut Step<'_>, conn: ConnId, bytes: &[u8]) {
         let server = &mut self.tables.servers[conn];
         let pool = &self.tables.pools[server.pool];
-        server.incoming.inbox.extend_from_slice(bytes);
-        let inbox = std::mem::take(&mut server.incoming.inbox);
+        let mut inbox = server.incoming.take_inbox();
+        inbox.extend_from_slice(bytes);
         let mut at = 0;
         let mut login =
             ServerLogin { step, conn, server, pool, settings: &self.tables.settings, random: &mut self.tables.random };
@@ -164,13 +164,13 @@ impl Worker {
             return;
         }
         if matches!(server.state(), ServerState::LoggingIn(_)) {
-            server.incoming.inbox = rest.to_vec();
+            server.incoming.keep(rest);
             return;
         }
         // Asynchronous messages directly after the login are read like any other.
         if matches!(server.state(), ServerState::Own(_)) {
             // Kept as the beginning of what comes next.
-            server.incoming.inbox = rest.to_vec();
+            server.incoming.keep(rest);
             return replicating::own_server_said(&mut self.tables, &mut self.limiters, step, conn, &[]);
         }
         let source = step.actions.next_kept();
@@ -355,10 +355,10 @@ impl Worker {
         let Requests { definitions, attends, queries, .. } = requests;
         let attends = attends.then_some(pool.id());
         if was_done {
-            server.transaction.query_at = step.now;
+            server.transaction.query_sent(step.now);
         }
         if was_calm {
-            server.transaction.began_at.get_or_insert(step.now);
+            server.transaction.begins(step.now);
         }
         let crowded = server.hold.is_on() && session.incoming.inbox.len() >= limits::CHUNK_LEN_MAX;
         let deep = server.ledger.depth() >= limits::OWED_MAX || crowded;
@@ -400,7 +400,7 @@ impl Worker {
     fn server_said_within(&mut self, step: &mut Step<'_>, conn: ConnId, bytes: &[u8], screen: Screen) {
         let found = self.tables.servers.get(conn).filter(|server| server.session().is_some());
         let incoming = found.map(|server| &server.incoming);
-        let Some(stopped) = incoming.and_then(|said| screen.stops(said.skip, &said.inbox, bytes, false)) else {
+        let Some(stopped) = incoming.and_then(|said| screen.stops(said.skip(), said.inbox(), bytes, false)) else {
             return self.server_said(step, conn, bytes);
         };
         if stopped.at > 0 {
@@ -502,7 +502,7 @@ impl Worker {
         let server = &mut self.tables.servers[conn];
         match *server.state() {
             ServerState::Linked(session) => {
-                let (held, struck) = (server.hold.is_on(), server.cancel.overdue == Overdue::Answered);
+                let (held, struck) = (server.hold.is_on(), server.cancel.may_strike_next());
                 let pool = &mut self.tables.pools[server.pool];
                 let session_value = &mut self.tables.sessions[session];
                 let tracked = &self.tables.caches.tracked;

@@ -176,11 +176,6 @@ impl Pool {
         self.database = database;
     }
 
-    /// Planted: a server's statements count as prepared after all that clients have defined.
-    pub fn forget_generation(&mut self) {
-        self.names.generation = 0;
-    }
-
     /// Its classes have changed: it gets a new, empty queue. Returns the sessions that waited, the oldest first.
     pub fn take_classes(&mut self, classes: &Arc<Classes>) -> Vec<Waiter> {
         let old = std::mem::replace(&mut self.queue, Queue::new(classes, self.exchange.homes));

@@ -115,7 +115,7 @@ impl Chaos for Wishes {
         }
         if let Some(oracle) = &mut self.oracle {
             oracle.linked(conn, session);
-            server.traces.last_text.get_or_insert_default().clear();
+            server.traces.keep_texts();
         }
         let rotation = self.rotation.as_mut()?;
         let others = rotation.others(session, pool, idle).len();

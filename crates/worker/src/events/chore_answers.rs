@@ -29,10 +29,10 @@ pub(crate) fn chore_progress(
         lost_servers::break_server(tables, limiters, step, conn, &format!("{} failed: {words}", chore.words()));
         return;
     }
-    if !server.ledger.is_clear() || server.incoming.skip > 0 || !server.incoming.inbox.is_empty() {
+    if !server.ledger.is_clear() || !server.is_between_messages() {
         return;
     }
-    if server.transaction.status != Status::Idle {
+    if server.transaction.status() != Status::Idle {
         lost_servers::break_server(tables, limiters, step, conn, &format!("{} left a transaction open", chore.words()));
         return;
     }
@@ -43,18 +43,15 @@ pub(crate) fn chore_progress(
         Chore::Check | Chore::Reset => free_servers::restore_or_free(tables, step, conn),
         Chore::Clear => {
             // Whatever the command tag was: it is not cleared again.
-            server.traces.needs_reset = false;
+            server.traces.cleared();
             free_servers::restore_or_free(tables, step, conn);
         }
         Chore::Restore => {
-            if free_servers::runs_connect_query(server) {
-                server.kept.owners.begin(server.kept.owners.of_base());
-            }
-            server.traces.bare = None;
+            server.restored();
             free_servers::free(tables, step, conn);
         }
         Chore::Unlisten => {
-            server.traces.listens = false;
+            server.traces.unlistened();
             free_servers::reset_or_free(tables, step, conn);
         }
         Chore::Poison => {

@@ -99,7 +99,7 @@ fn hand_over_pair(
     let Some(moved) = moved_session(tables, conn) else { return };
     if let Some(state) = state {
         // It is told when a server is released: this one was not.
-        tables.servers[server_id].kept.session_state = (!state.is_initial()).then_some(state);
+        tables.servers[server_id].kept.leave(state);
     }
     tables.sessions[conn].unlink(step.now);
     let server = take_server(tables, step, server_id, Some(conn));
@@ -184,7 +184,7 @@ fn take_server(tables: &mut Tables, step: &mut Step<'_>, id: ConnId, companion: 
     pool.servers_mut().leave(Group::Recovering);
     pool.server_lost(id, step.now);
     tables.agenda.publish_shared(pool);
-    tables.agenda.release(server.work.permits.take());
+    tables.agenda.release(server.work.take_permits());
     tables.agenda.feed(server.pool);
     moved
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use link::server::{Chore, Group, Identity, Server, ServerState};
+use link::server::{Chore, Group, Server, ServerState};
 use machine::Step;
 use machine::action::Action;
 use machine::mail::Lent;
@@ -34,14 +34,14 @@ pub(crate) fn lent_to_us(tables: &mut Tables, definitions: &mut OpenDefinitions,
     let mut server = Server::of_lent(lent.server);
     if new_pools::ensure_pool(tables, definitions, pool, lent.key.clone(), lent.homes).is_none() {
         // A reload has removed its database, which the lender did not know yet: the server is closed below.
-        let database = Arc::clone(&server.identity.opened_for);
+        let database = Arc::clone(server.identity.opened_for());
         tables.pools.add(pool, lent.key, lent.homes, database, &tables.settings);
         tables.pools[pool].remove();
     }
     let entry = &mut tables.pools[pool];
-    let Identity { reconnects, opened_for, .. } = &server.identity;
+    let (reconnects, opened_for) = (server.identity.reconnects(), server.identity.opened_for());
     let is_current =
-        *reconnects == entry.rules().orders().reconnects && !entry.database().needs_other_servers(opened_for);
+        reconnects == entry.rules().orders().reconnects && !entry.database().needs_other_servers(opened_for);
     if let Some(report) = lent.report {
         reports::take_along(entry, &mut tables.caches, &report, is_current);
     }
@@ -51,9 +51,9 @@ pub(crate) fn lent_to_us(tables: &mut Tables, definitions: &mut OpenDefinitions,
     let moved = ToCoordinator::Moved { pool, from, to: tables.id };
     step.actions.post_to_coordinator(moved);
     step.actions.post_to_worker(from, ToWorker::Received { pool, life: lent.life });
-    server.work.travelled_at = Some(step.now);
+    server.work.travels(step.now);
     if does(&tables.settings, Fault::RejuvenateLent) {
-        server.identity.connected_at = step.now;
+        server.identity.rejuvenate(step.now);
     }
     adopt(tables, step, server, lent.idle_since);
     if known {
@@ -67,8 +67,8 @@ fn adopt(tables: &mut Tables, step: &mut Step<'_>, mut server: Server, idle_sinc
     server.armed = units::deadline::Armed::default();
     server.flow.restart();
     // The versions that it has are the other worker's.
-    server.statements.unnamed = session_state::unnamed::UNKNOWN;
-    server.kept.parameters = tables.caches.interned.intern((*server.kept.parameters).clone());
+    server.statements.unnamed_unknown();
+    server.kept.intern(&mut tables.caches.interned);
     tables.pools[server.pool].servers_mut().enter(Group::Recovering);
     let conn = tables.servers.insert_with(|_| server);
     judge(tables, conn);
@@ -82,14 +82,14 @@ pub(crate) fn judge(tables: &mut Tables, conn: ConnId) {
     let pool = &tables.pools[server.pool];
     if pool.is_removed() {
         server.end.close_needed = Some(DATABASE_REMOVED);
-    } else if pool.database().needs_other_servers(&server.identity.opened_for)
-        || server.identity.reconnects != pool.rules().orders().reconnects
+    } else if pool.database().needs_other_servers(server.identity.opened_for())
+        || server.identity.reconnects() != pool.rules().orders().reconnects
     {
         server.end.close_needed = Some(DATABASE_CHANGED);
-    } else if tables.settings.orders.addresses.have_left(&server.identity.host, &server.identity.address) {
+    } else if tables.settings.orders.addresses.have_left(server.identity.host(), server.identity.address()) {
         server.end.close_needed = Some(ADDRESS_LEFT);
     }
-    if let Some(news) = pool.known().news_since(server.work.worked_at) {
+    if let Some(news) = pool.known().news_since(server.work.worked_at()) {
         taint(server, news);
     }
 }
@@ -105,7 +105,7 @@ pub(crate) fn begin(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, idle
             let server = &mut tables.servers[conn];
             if server.state().group() == Group::Idle {
                 // The transfer was no work: it has been idle all the time.
-                server.work.since = idle_since;
+                server.work.idle_since(idle_since);
             }
         }
     }

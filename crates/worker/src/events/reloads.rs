@@ -82,8 +82,9 @@ pub(crate) fn retire_outdated(
     (before, asked_for_base): (&Settings, bool),
 ) {
     let new = Arc::clone(&tables.settings);
-    let is_old = |server: &Server| !encryption::is_alike(&new.global.tls, &before.global.tls, &server.identity.address);
-    let is_left = |server: &Server| new.orders.addresses.have_left(&server.identity.host, &server.identity.address);
+    let is_old =
+        |server: &Server| !encryption::is_alike(&new.global.tls, &before.global.tls, server.identity.address());
+    let is_left = |server: &Server| new.orders.addresses.have_left(server.identity.host(), server.identity.address());
     closed_servers::retire_servers(
         tables,
         step,
@@ -93,12 +94,12 @@ pub(crate) fn retire_outdated(
     );
     closed_servers::retire_servers(tables, step, own.iter().copied(), is_left, ADDRESS_LEFT);
     if !tables.caches.server_names.are_used() {
-        let is_named = |server: &Server| server.kept.shown_name.is_some();
+        let is_named = |server: &Server| server.kept.has_shown_name();
         closed_servers::retire_servers(tables, step, own.iter().copied(), is_named, NAMES_ARE_OFF);
     }
     // A server that has refused the question before would be replaced by one that does the same.
     if !asked_for_base && server_login::asks_for_base(&tables.pools[id], &tables.settings) {
-        closed_servers::retire_servers(tables, step, own, |server| !server.kept.base.is_read(), DATABASE_CHANGED);
+        closed_servers::retire_servers(tables, step, own, |server| !server.kept.base().is_read(), DATABASE_CHANGED);
     }
 }
 
@@ -108,7 +109,8 @@ pub(crate) fn take_password(tables: &mut Tables, step: &mut Step<'_>, id: PoolId
     let Some(pool) = tables.pools.get_mut(id) else { return };
     let marks = proved.marks();
     pool.opening_mut().prove(proved);
-    let is_old = |server: &Server| server.pool == id && server.identity.mark.is_some_and(|mark| marks.contradict(mark));
+    let is_old =
+        |server: &Server| server.pool == id && server.identity.mark().is_some_and(|mark| marks.contradict(mark));
     let all = tables.servers.ids();
     closed_servers::retire_servers(tables, step, all, is_old, PASSWORD_CHANGED);
 }

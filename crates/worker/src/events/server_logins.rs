@@ -3,7 +3,6 @@
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use connections::databases::{Address, Host};
 use connections::encryption::{Encryption, Next};
 use link::findings::Broken;
 use link::server::{Chore, Group, Identity, Server, ServerState};
@@ -84,18 +83,9 @@ fn open_server(
     let address = Arc::new(pool.take_host(step.now));
     pool.servers_mut().enter(ServerState::Connecting.group());
     let (opened_for, reconnects) = (Arc::clone(pool.database()), pool.rules().orders().reconnects);
-    let identity = |name| Identity {
-        serial,
-        name,
-        local: None,
-        host: Arc::clone(&address),
-        address: Arc::clone(&address),
-        encryption: Encryption::new(&tables.settings.global.tls, &address),
-        mark: None,
-        opened_for,
-        reconnects,
-        connected_at: step.now,
-        opened_for_session: session,
+    let encryption = Encryption::new(&tables.settings.global.tls, &address);
+    let identity = |name| {
+        Identity::new((serial, name), &address, encryption, opened_for, reconnects, step.now).for_session(session)
     };
     let new = |name| Server::connecting(step.now, id, identity(name), empty);
     let conn = tables.servers.insert_with(new);
@@ -113,25 +103,21 @@ pub(crate) fn server_opened(tables: &mut Tables, step: &mut Step<'_>, conn: Conn
     }
     let mut words = "new connection to server".to_owned();
     if let Some(Ends { local, remote }) = ends.as_deref() {
-        server.identity.local = Some(*local);
-        if let Host::Name(_) = server.identity.address.host {
-            // The address that the name resolved to: SHOW SERVERS shows it, and a cancel has to go there.
-            server.identity.address = Arc::new(Address { host: Host::Ip(remote.ip()), port: remote.port() });
-        }
+        server.identity.connected(*local, *remote);
         let _ = write!(words, " (from {local})");
     }
-    if tables.settings.orders.addresses.have_left(&server.identity.host, &server.identity.address) {
+    if tables.settings.orders.addresses.have_left(server.identity.host(), server.identity.address()) {
         // The name has moved while it was being opened.
         server.end.close_needed = Some(ADDRESS_LEFT);
     }
-    let next = server.identity.encryption.opened();
+    let next = server.identity.encryption_mut().opened();
     tables.view().log_server(step, conn, Level::Log, Topic::Connections, words);
     go_on(tables, step, conn, next);
 }
 
 /// Bytes of a server that is not logging in yet: its answer to SSLRequest.
 pub(crate) fn server_answered(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, bytes: &[u8]) {
-    match tables.servers[conn].identity.encryption.received(bytes) {
+    match tables.servers[conn].identity.encryption_mut().received(bytes) {
         Ok(next) => go_on(tables, step, conn, next),
         Err(Broken(why)) => lost_servers::not_encrypted(tables, step, conn, &why),
     }
@@ -144,7 +130,7 @@ pub(crate) fn server_secured(tables: &mut Tables, step: &mut Step<'_>, conn: Con
     match outcome {
         Ok(facts) => {
             let words = format!("SSL established: {}", facts.shown());
-            let next = server.identity.encryption.secured((*facts).into());
+            let next = server.identity.encryption_mut().secured((*facts).into());
             tables.view().log_server(step, conn, Level::Log, Topic::Connections, words);
             go_on(tables, step, conn, next);
         }
@@ -173,7 +159,7 @@ fn log_in(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
     let own = database.startup.iter().map(|(name, value)| (name.as_str(), value.as_str()));
     let parameters = fixed.into_iter().chain(own).map(|(name, value)| (name.as_bytes(), value.as_bytes()));
     let minor = tables.settings.global.servers.server_max_protocol_version.minor();
-    let session = server.identity.opened_for_session.and_then(|session| tables.sessions.get(session));
+    let session = server.identity.opened_for_session().and_then(|session| tables.sessions.get(session));
     if let Some(asked) = session.and_then(|session| session.identity.replication.as_ref()) {
         let parameters = parameters.chain([(&b"replication"[..], asked.kind.value())]).chain(asked.parameters.iter());
         step.actions.send_new(conn, |out| frontend::encode_startup_version(out, minor, parameters));
@@ -195,7 +181,7 @@ pub(crate) fn login_computed(tables: &mut Tables, step: &mut Step<'_>, conn: Con
 /// ReadyForQuery: the server has logged in.
 pub(crate) fn logged_in(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
     let server = &mut tables.servers[conn];
-    if let Some(session) = server.identity.opened_for_session {
+    if let Some(session) = server.identity.opened_for_session() {
         return replicating::own_server_ready(tables, step, conn, session);
     }
     server_login::note_reported(server, &mut tables.caches);
@@ -228,7 +214,7 @@ pub(crate) fn server_ready(tables: &mut Tables, step: &mut Step<'_>, conn: ConnI
     server_login::note_begun(server, pool, &tables.settings, &tables.caches);
     // Only now: a connect_query that fails is a failed login too.
     pool.opening_mut().login_succeeded();
-    pool.opening_mut().host_lives(&tables.servers[conn].identity.host);
+    pool.opening_mut().host_lives(tables.servers[conn].identity.host());
     step.actions.post_to_coordinator(ToCoordinator::Opened { pool: id, worker: tables.id });
     reports::spread(tables, step, id, before);
     free_servers::free(tables, step, conn);

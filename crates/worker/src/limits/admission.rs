@@ -16,7 +16,6 @@ use ::settings::Over;
 use link::first_text::first_text;
 use link::permits::Permits;
 use link::pinned::take_pin_permit;
-use link::server::LimitWait;
 use link::session::{Admission, SessionState, WaitFor};
 use machine::Step;
 use queueing::classes::{ClassId, LimitKind};
@@ -205,9 +204,7 @@ fn wait_at(
     session.claim.admission = Admission::Waits { ticket };
     match session.state() {
         SessionState::Linked { server } => {
-            let hold = &mut tables.servers[server].hold;
-            hold.begin();
-            hold.limit_wait = LimitWait { since, deadline_ms };
+            tables.servers[server].hold.wait_for_limit(since, deadline_ms);
         }
         _ => {
             // A session that will be refused gets no notice about waiting.

@@ -2,9 +2,8 @@
 
 use std::sync::Arc;
 
-use link::charge::{Charge, Origin};
+use link::charge::Origin;
 use link::first_text::first_text;
-use link::server::ServerState;
 use link::session::{SessionState, WaitFor};
 use machine::Settings;
 use queueing::board::Board;
@@ -110,16 +109,7 @@ pub(crate) fn reclassify(tables: &mut Tables, before: &Settings) {
     for conn in tables.servers.ids() {
         let server = &mut tables.servers[conn];
         let pool = &mut tables.pools[server.pool];
-        // The queue may not have counted server time before, and now does.
-        let linked = matches!(server.state(), ServerState::Linked(_));
-        let linked_since = linked.then_some(server.work.since);
-        let since = server.work.charge.take().map(|charge| charge.since).or(linked_since);
-        if let Some(since) = since.filter(|_| pool.queue().is_counted()) {
-            let session = server.session().and_then(|session| tables.sessions.get(session));
-            let class = session.map(|session| session.claim.class).unwrap_or_default();
-            pool.queue_mut().begin(class, since);
-            // The first statement of its transaction is not known any more.
-            server.work.charge = Some(Charge { class, since, origin: None });
-        }
+        let session = server.session().and_then(|session| tables.sessions.get(session));
+        pool.charge_anew(session.map(|session| session.claim.class).unwrap_or_default(), server);
     }
 }

@@ -24,7 +24,7 @@ pub(crate) fn cancel_linked(tables: &mut Tables, step: &mut Step<'_>, conn: Conn
         // PostgreSQL sends ParseComplete for the pooler's Parse only together with the query's answer.
         Some(Answerer::Prepare) if server.ledger.owing() != (0, false) => start_cancel(tables, step, server_id),
         // The backend runs a query of the pooler first, which the cancel must not hit.
-        Some(_) if server.ledger.owing() != (0, false) => server.cancel.is_requested = true,
+        Some(_) if server.ledger.owing() != (0, false) => server.cancel.request(),
         Some(_) if server.hold.is_on() => {
             if take_back(step, conn, &mut tables.sessions[conn], words) {
                 timers::arm_session(tables, conn);
@@ -37,8 +37,8 @@ pub(crate) fn cancel_linked(tables: &mut Tables, step: &mut Step<'_>, conn: Conn
 /// A query of the pooler has been answered: sends the cancel that has waited for the client's query after it.
 pub(crate) fn cancel_if_requested(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId) {
     let server = &mut tables.servers[server_id];
-    if server.cancel.is_requested && server.ledger.owner() == Some(Answerer::Client) {
-        server.cancel.is_requested = false;
+    if server.cancel.is_requested() && server.ledger.owner() == Some(Answerer::Client) {
+        server.cancel.take_request();
         start_cancel(tables, step, server_id);
     }
 }

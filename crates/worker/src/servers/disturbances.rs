@@ -44,7 +44,7 @@ pub(crate) fn is_disturbed(tables: &mut Tables, step: &mut Step<'_>, conn: ConnI
     chores::turn_server(tables, step, conn, |server| server.ask(question.chore));
     let server = &mut tables.servers[conn];
     server.ledger.sent(question.answerer, Expect::Query);
-    server.statements.unnamed = session_state::unnamed::NONE;
+    server.statements.unnamed_gone();
     step.actions.send_new(conn, |out| Query { text: &question.text }.encode(out));
     step.actions.watch(conn, &mut server.flow, true);
     true

@@ -52,17 +52,17 @@ pub(crate) fn expired(now: Time, server: &Server, pool: &Pool, settings: &Settin
     if let Some(why) = server.end.close_needed {
         return Some(why);
     }
-    if settings.global.tests.chaos_close && server.work.uses > 0 {
+    if settings.global.tests.chaos_close && server.work.uses() > 0 {
         return Some("chaos_close");
     }
     if pool.rules().orders().paused {
         return Some(PAUSED);
     }
     let limits = pool.rules().servers();
-    if let Some(why) = limits.used_up(server.work.uses) {
+    if let Some(why) = limits.used_up(server.work.uses()) {
         return Some(why);
     }
-    let too_old_at = limits.too_old_at(server.identity.connected_at, server.work.uses);
+    let too_old_at = limits.too_old_at(server.identity.connected_at(), server.work.uses());
     too_old_at.is_some_and(|at| now >= at).then_some("server lifetime over")
 }
 
@@ -85,8 +85,20 @@ mod tests {
         type Case = (&'static str, fn(&mut Server), Duration, Duration, Option<&'static str>);
         let (second, hour) = (Duration::from_secs(1), Duration::from_secs(3600));
         let cases: [Case; 8] = [
-            ("used once less than it may be", |server| server.work.uses = 2, hour, second, None),
-            ("used as often as it may be", |server| server.work.uses = 3, hour, second, Some("server max uses")),
+            (
+                "used once less than it may be",
+                |server| (0..2).for_each(|_| server.work.count_use()),
+                hour,
+                second,
+                None,
+            ),
+            (
+                "used as often as it may be",
+                |server| (0..3).for_each(|_| server.work.count_use()),
+                hour,
+                second,
+                Some("server max uses"),
+            ),
             ("young", |_| (), hour, second, None),
             ("to be closed", |server| server.end.close_needed = Some("reload"), hour, second, Some("reload")),
             ("in its last moment", |_| (), hour, hour - Duration::from_micros(1), None),
@@ -94,7 +106,7 @@ mod tests {
             ("unused, where each is used once", |_| (), Duration::ZERO, second, None),
             (
                 "used, where each is used once",
-                |server| server.work.uses = 1,
+                |server| server.work.count_use(),
                 Duration::ZERO,
                 second,
                 Some("server lifetime over"),

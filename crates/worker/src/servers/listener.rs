@@ -41,13 +41,13 @@ pub(crate) fn attend(tables: &mut Tables, step: &mut Step<'_>, id: PoolId) {
 pub(crate) fn become_listener(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId) {
     chores::turn_server(tables, step, server_id, Server::listen);
     let server = &mut tables.servers[server_id];
-    assert!(server.is_clean() && server.cancel.under_way == 0, "I3: only a clean server listens");
+    assert!(server.is_clean() && server.cancel.under_way() == 0, "I3: only a clean server listens");
     let pool = &mut tables.pools[server.pool];
     pool.ensure_listener().connected(server_id);
     let is_initial =
-        pool.welcome().report().is_some_and(|report| Arc::ptr_eq(&report.parameters, &server.kept.parameters));
-    server.work.uses = server.work.uses.saturating_add(1);
-    if !is_initial || server.kept.session_state.is_some() || server.kept.shown_name.is_some() {
+        pool.welcome().report().is_some_and(|report| Arc::ptr_eq(&report.parameters, server.kept.parameters()));
+    server.work.count_use();
+    if !is_initial || server.kept.session_state().is_some() || server.kept.has_shown_name() {
         send_query(tables, step, server_id, CLEAR);
     }
     begin_round(tables, step, server_id);
@@ -56,8 +56,8 @@ pub(crate) fn become_listener(tables: &mut Tables, step: &mut Step<'_>, server_i
 fn send_query(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId, text: &[u8]) {
     let server = &mut tables.servers[server_id];
     server.ledger.sent(Answerer::Chore, Expect::Query);
-    server.statements.unnamed = session_state::unnamed::NONE;
-    server.transaction.query_at = step.now;
+    server.statements.unnamed_gone();
+    server.transaction.query_sent(step.now);
     step.actions.send_new(server_id, |out| Query { text }.encode(out));
 }
 
@@ -72,7 +72,7 @@ pub(crate) fn begin_round(tables: &mut Tables, step: &mut Step<'_>, server_id: C
     if listener.next_round(&mut text) {
         send_query(tables, step, server_id, &text);
     } else if listener.is_unused() {
-        server.work.since = step.now;
+        server.work.begin_anew(step.now);
     }
     timers::arm_server(tables, server_id);
 }
@@ -169,7 +169,7 @@ pub(crate) fn listen_alone(tables: &mut Tables, step: &mut Step<'_>, conn: ConnI
 
 /// Outside a transaction: the session leaves the channels that it no longer listens to.
 fn settle_channels(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId, conn: ConnId) {
-    let calm = tables.servers.get(server_id).is_some_and(|server| server.transaction.status == Status::Idle);
+    let calm = tables.servers.get(server_id).is_some_and(|server| server.transaction.status() == Status::Idle);
     if !calm {
         return;
     }
@@ -229,7 +229,7 @@ pub(crate) fn notify_all(tables: &mut Tables, step: &mut Step<'_>, server_id: Co
         let server = &tables.servers[server_id];
         // A notification that cannot be read is dropped.
         let Ok(said) = Notification::decode(&body) else { continue };
-        let encoding = server.kept.parameters.get(Tracked::CLIENT_ENCODING).map(<[u8]>::to_vec);
+        let encoding = server.kept.parameters().get(Tracked::CLIENT_ENCODING).map(<[u8]>::to_vec);
         let id = server.pool;
         let pid = notifiers.known_pid(said.pid).unwrap_or(said.pid);
         let mut message = Vec::new();

@@ -85,7 +85,7 @@ fn sweep(tables: &mut Tables, step: &mut Step<'_>, id: PoolId, news: News) {
         match server.end.close_needed {
             Some(why) => closed_servers::close_server(tables, step, conn, why),
             None => {
-                (server.traces.tainted, server.traces.needs_reset) = (false, true);
+                server.traces.take_taint();
                 free_servers::reset_or_free(tables, step, conn);
             }
         }
@@ -95,7 +95,7 @@ fn sweep(tables: &mut Tables, step: &mut Step<'_>, id: PoolId, news: News) {
 /// Marks a server for reset if the side effects may have left state on it. Whether they may.
 pub(crate) fn taint(server: &mut Server, news: News) -> bool {
     let is_linked = server.session().is_some();
-    if !is_linked && server.work.worked_at < news.since {
+    if !is_linked && server.work.worked_at() < news.since {
         return false;
     }
     // Settings with names made up inside a function are reset with all others.
@@ -103,6 +103,6 @@ pub(crate) fn taint(server: &mut Server, news: News) -> bool {
     if !lasting.is_empty() {
         server.end.close_needed = Some(WHY);
     }
-    server.traces.tainted = true;
+    server.traces.taint();
     true
 }

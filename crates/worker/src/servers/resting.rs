@@ -65,7 +65,7 @@ pub(crate) fn end_a_rest(tables: &mut Tables, step: &mut Step<'_>, id: PoolId) {
             server.ledger.sent(Answerer::Prepare, Expect::Sync);
             // The Sync is no query of the client, but its answer has the timeout of a query, so that the waiter does
             // not wait for ever.
-            server.transaction.query_at = step.now;
+            server.transaction.query_sent(step.now);
             step.actions.send_new(server_id, frontend::encode_sync);
             return;
         }
@@ -81,5 +81,5 @@ fn may_end(pool: &Pool, session: &Session, server: &Server) -> bool {
         && session.incoming.inbox.is_empty()
         && server.is_between_messages();
     let keeps = session.statements.unnamed.as_ref().is_none_or(|unnamed| !unnamed.is_in_batch() || unnamed.is_kept());
-    mapped && silent && keeps && server.transaction.status == Status::Idle && server.ledger.is_at_rest()
+    mapped && silent && keeps && server.transaction.status() == Status::Idle && server.ledger.is_at_rest()
 }

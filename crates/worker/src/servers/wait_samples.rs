@@ -35,7 +35,7 @@ pub(crate) fn query_wait_events(tables: &mut Tables, step: &mut Step<'_>, server
     let id = server.pool;
     let pool = &mut tables.pools[id];
     let fits = !tables.stopping.has_begun()
-        && server.kept.session_state.is_none()
+        && server.kept.session_state().is_none()
         && pool.servers().count(Group::Linked) > pool.servers().own().open();
     // No sample was requested, or this server does not fit.
     let Some(waits) = pool.measured_mut().wait_sampling_mut().filter(|waits| fits && waits.is_requested()) else {

@@ -5,6 +5,7 @@
 //! server and pool only once. In special cases it declines and changes nothing.
 
 use link::caches::Caches;
+use link::joining::join;
 use link::lone_query::LoneQuery;
 use link::server::ServerState;
 use link::session::{SessionState, WaitFor};
@@ -14,7 +15,7 @@ use queueing::classes::ClassId;
 use units::ConnId;
 
 use crate::servers::idle_servers::expired;
-use crate::sessions::links::{self, join};
+use crate::sessions::links;
 use crate::tables::Tables;
 use crate::tables::agenda::Agenda;
 use crate::tables::stale::is_stale;

@@ -2,7 +2,6 @@
 //! effect, or must not be sent since PostgreSQL may be committing.
 
 use link::overdue::{PGBOUNCERS_WORDS, WORDS};
-use link::server::Overdue;
 use machine::Step;
 use machine::observe::{Level, Topic};
 use machine::sabotage::{Fault, does};
@@ -27,7 +26,7 @@ pub(crate) fn cancel_overdue(tables: &mut Tables, limiters: &mut Limiters, step:
         give_up_overdue(tables, limiters, step, conn);
         return;
     }
-    server.cancel.overdue = Overdue::Since(step.now);
+    server.cancel.query_overdue(step.now);
     refusals::count_ended(tables, step, conn, Reason::RunTimeout);
     let words = tables.settings.global.login.words.choose(WORDS.to_owned(), PGBOUNCERS_WORDS);
     tables.view().log_session(step, conn, Level::Warning, Topic::PoolerErrors, words);

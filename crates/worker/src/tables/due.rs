@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use link::pool::Pool;
-use link::server::{Chore, Identity, Server, ServerState};
+use link::server::{Chore, Server, ServerState};
 use link::session::{Session, SessionState, WaitFor};
 use machine::sabotage::{Fault, does};
 use queueing::refusals::Reason;
@@ -130,9 +130,9 @@ impl View<'_> {
             }
             SessionState::Linked { server } => match self.limit_wait(session) {
                 Some(wait) => {
-                    earliest.add(wait.since, rules?.query_wait_timeout(), Due::Refuse(Overdue::QueryWait));
-                    let deadline = Duration::from_millis(wait.deadline_ms.into());
-                    earliest.add(wait.since, (wait.deadline_ms > 0).then_some(deadline), Due::DeadlinePassed);
+                    earliest.add(wait.since(), rules?.query_wait_timeout(), Due::Refuse(Overdue::QueryWait));
+                    let deadline = Duration::from_millis(wait.deadline_ms().into());
+                    earliest.add(wait.since(), (wait.deadline_ms() > 0).then_some(deadline), Due::DeadlinePassed);
                 }
                 None => self.link_deadline(session, pool?, server, &mut earliest),
             },
@@ -155,23 +155,23 @@ impl View<'_> {
             match server.overdue_since() {
                 Some(at) => earliest.add(at, self.settings.global.waiting.query_cancel_timeout, Due::GiveUpQuery),
                 None if rules.follows() => {
-                    earliest.add(server.transaction.query_at, rules.query_timeout(), Due::CancelQuery)
+                    earliest.add(server.transaction.query_at(), rules.query_timeout(), Due::CancelQuery)
                 }
-                None => earliest.add(server.transaction.query_at, rules.query_timeout(), Due::Refuse(Overdue::Query)),
+                None => earliest.add(server.transaction.query_at(), rules.query_timeout(), Due::Refuse(Overdue::Query)),
             }
-        } else if server.transaction.status == Status::Idle && !server.ledger.is_open() {
-            earliest.add(server.transaction.query_at, rules.client_idle_timeout(), Due::Refuse(Overdue::ClientIdle));
+        } else if server.transaction.status() == Status::Idle && !server.ledger.is_open() {
+            earliest.add(server.transaction.query_at(), rules.client_idle_timeout(), Due::Refuse(Overdue::ClientIdle));
         } else if !does(self.settings, Fault::ForgiveIdleTransactions) {
             earliest.add(
-                server.transaction.query_at,
+                server.transaction.query_at(),
                 rules.idle_transaction_timeout(),
                 Due::Refuse(Overdue::IdleTransaction),
             );
         }
         if let Some(began) = server
             .transaction
-            .began_at
-            .filter(|_| server.ledger.depth() > 0 || server.transaction.status != Status::Idle)
+            .began_at()
+            .filter(|_| server.ledger.depth() > 0 || server.transaction.status() != Status::Idle)
         {
             earliest.add(began, rules.transaction_timeout(), Due::Refuse(Overdue::Transaction));
         }
@@ -179,10 +179,10 @@ impl View<'_> {
 
     /// Whether nothing is heard of a server's host yet, while there is another to go to.
     fn has_silent_host(&self, server: &Server) -> bool {
-        let is_silent = matches!(server.state(), ServerState::Connecting) && server.identity.local.is_none();
+        let is_silent = matches!(server.state(), ServerState::Connecting) && server.identity.local().is_none();
         let other = |pool: &Pool| {
-            let Identity { host, connected_at, .. } = &server.identity;
-            pool.has_other_host(host, *connected_at)
+            let (host, connected_at) = (server.identity.host(), server.identity.connected_at());
+            pool.has_other_host(host, connected_at)
         };
         is_silent && self.pools.get(server.pool).is_some_and(other)
     }
@@ -199,36 +199,36 @@ impl View<'_> {
                 let timeout = self.settings.global.servers.server_connect_timeout;
                 let silent = self.has_silent_host(server).then_some(limits::CONNECT_NEXT);
                 let patience = timeout.into_iter().chain(silent).min()?;
-                Some((server.identity.connected_at + patience, "connect timeout"))
+                Some((server.identity.connected_at() + patience, "connect timeout"))
             }
-            ServerState::Busy(Chore::First) => Some((server.work.since + limits::FIRST_NAMES, Chore::First.words())),
-            ServerState::Busy(chore) => Some((server.work.since + limits::HOUSEKEEPING, chore.words())),
-            ServerState::Draining { cancelled: false, .. } => Some((server.work.since + limits::DRAIN, "drain")),
+            ServerState::Busy(Chore::First) => Some((server.work.since() + limits::FIRST_NAMES, Chore::First.words())),
+            ServerState::Busy(chore) => Some((server.work.since() + limits::HOUSEKEEPING, chore.words())),
+            ServerState::Draining { cancelled: false, .. } => Some((server.work.since() + limits::DRAIN, "drain")),
             ServerState::Draining { .. } if !server.ledger.is_clear() => {
-                Some((server.work.since + limits::DRAIN + limits::DRAIN_CANCELLED, "client disconnect"))
+                Some((server.work.since() + limits::DRAIN + limits::DRAIN_CANCELLED, "client disconnect"))
             }
             // A cancel is under way.
-            ServerState::Draining { .. } => Some((server.work.since + limits::HOUSEKEEPING, "client disconnect")),
+            ServerState::Draining { .. } => Some((server.work.since() + limits::HOUSEKEEPING, "client disconnect")),
             ServerState::Idle => {
                 let surplus = self.pools.get(server.pool).is_some_and(Pool::has_surplus);
-                if let Some(why) = limits.used_up(server.work.uses) {
-                    return Some((server.work.since, why));
+                if let Some(why) = limits.used_up(server.work.uses()) {
+                    return Some((server.work.since(), why));
                 }
                 let idle = limits.idle_timeout().filter(|_| surplus);
-                let idle = idle.map(|after| (server.work.since + after, "server idle timeout"));
-                let too_old_at = limits.too_old_at(server.identity.connected_at, server.work.uses);
+                let idle = idle.map(|after| (server.work.since() + after, "server idle timeout"));
+                let too_old_at = limits.too_old_at(server.identity.connected_at(), server.work.uses());
                 idle.into_iter().chain(too_old_at.map(|at| (at, "server lifetime over"))).min()
             }
             ServerState::Listening if !server.ledger.is_clear() => {
-                Some((server.transaction.query_at + limits::HOUSEKEEPING, "listen"))
+                Some((server.transaction.query_at() + limits::HOUSEKEEPING, "listen"))
             }
             ServerState::Listening => {
                 let unused = self.pools.get(server.pool)?.listens_for_none();
-                unused.then_some((server.work.since + limits::LISTENER_IDLE, "nobody listens"))
+                unused.then_some((server.work.since() + limits::LISTENER_IDLE, "nobody listens"))
             }
             // With cancels under way, the end of the last one ends this state.
-            ServerState::Held if server.cancel.under_way == 0 => {
-                Some((server.work.since + limits::HOUSEKEEPING, "half a message"))
+            ServerState::Held if server.cancel.under_way() == 0 => {
+                Some((server.work.since() + limits::HOUSEKEEPING, "half a message"))
             }
             ServerState::Linked(_) | ServerState::Own(_) | ServerState::Held => None,
         }
@@ -332,7 +332,9 @@ mod tests {
                 settings.global.pools.min_pool_size = min_pool_size;
             });
             let (now, conn) = (scene.now, scene.idle_server(scene.now));
-            scene.tables.servers[conn].work.uses = u32::from(used);
+            if used {
+                scene.tables.servers[conn].work.count_use();
+            }
             let due = scene.tables.view().server_deadline(conn);
             assert_eq!(due, expected.map(|(after, why)| (now + after, why)), "{case}");
         }

@@ -72,20 +72,7 @@ impl Scene {
         let parameters = Arc::new(tables.caches.tracked.empty());
         let database = Arc::clone(pool.database());
         let encryption = Encryption::new(&tables.settings.global.tls, &address);
-        let (local, mark, connected_at, opened_for, reconnects) = (None, None, idle_since, database, 0);
-        let identity = |name| ServerIdentity {
-            serial,
-            name,
-            local,
-            host: Arc::clone(&address),
-            address,
-            encryption,
-            mark,
-            opened_for,
-            reconnects,
-            connected_at,
-            opened_for_session: None,
-        };
+        let identity = |name| ServerIdentity::new((serial, name), &address, encryption, database, 0, idle_since);
         let make = |name| Server::connecting(idle_since, POOL, identity(name), parameters);
         let conn = tables.servers.insert_with(make);
         pool.servers_mut().enter(Group::Opening);

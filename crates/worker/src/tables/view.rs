@@ -49,10 +49,10 @@ impl View<'_> {
         let pool = &self.pools[server.pool];
         let about = About::Server {
             conn,
-            name: server.identity.name,
+            name: server.identity.name(),
             database: pool.key().database.clone(),
             user: pool.key().user.clone(),
-            address: server.identity.address.clone(),
+            address: server.identity.address().clone(),
         };
         let fact = Fact::new(level, topic, about, text);
         step.actions.tell(fact);
@@ -63,15 +63,15 @@ impl View<'_> {
     }
 
     pub(crate) fn age(&self, step: &Step<'_>, conn: ConnId) -> u64 {
-        self.servers.get(conn).map_or(0, |server| step.now.since(server.identity.connected_at).as_secs())
+        self.servers.get(conn).map_or(0, |server| step.now.since(server.identity.connected_at()).as_secs())
     }
 
     /// Whether a session survives the loss of its server, and how many answers (one or none) it is owed.
     pub(crate) fn outlives(&self, server: &Server, session: ConnId) -> Option<usize> {
         let (answers, batch) = server.ledger.owing();
         let session = self.sessions.get(session)?;
-        let in_answer = server.incoming.skip > 0 && server.incoming.skip_forward;
-        let in_transaction = server.transaction.status != Status::Idle || batch || server.ledger.is_skipping();
+        let in_answer = server.incoming.is_within_answer();
+        let in_transaction = server.transaction.status() != Status::Idle || batch || server.ledger.is_skipping();
         let alone = answers == 0 || (answers == 1 && session.incoming.inbox.is_empty());
         let pool = self.pools.get(server.pool)?;
         let mode = pool.rules().mode();
@@ -93,7 +93,7 @@ impl View<'_> {
     /// The wait of a linked session for a limit.
     pub(crate) fn limit_wait(&self, session: &Session) -> Option<LimitWait> {
         let Admission::Waits { .. } = session.claim.admission else { return None };
-        Some(self.servers.get(session.server()?)?.hold.limit_wait)
+        Some(self.servers.get(session.server()?)?.hold.limit_wait())
     }
 
     /// If a waiter's deadline has passed: since when it has waited, and its deadline.
@@ -101,7 +101,7 @@ impl View<'_> {
         let session = self.sessions.get(conn)?;
         let (since, deadline_ms) = match session.state() {
             SessionState::Waiting { since, deadline_ms, .. } => (since, deadline_ms),
-            _ => self.limit_wait(session).map(|wait| (wait.since, wait.deadline_ms))?,
+            _ => self.limit_wait(session).map(|wait| (wait.since(), wait.deadline_ms()))?,
         };
         let is_late = deadline_ms > 0 && now >= since + Duration::from_millis(deadline_ms.into());
         is_late.then_some((since, deadline_ms))
@@ -185,7 +185,7 @@ impl View<'_> {
         let wanted = session.and_then(|session| session.tracker.as_ref()).map(|tracker| tracker.state());
         let wanted = wanted.filter(|state| !state.is_initial());
         let fits = |server: &ConnId| {
-            let found = self.servers.get(*server).and_then(|server| server.kept.session_state.as_ref());
+            let found = self.servers.get(*server).and_then(|server| server.kept.session_state());
             match (wanted, found) {
                 (Some(wanted), Some(found)) => Arc::ptr_eq(wanted, found) || wanted == found,
                 (wanted, found) => wanted.is_none() && found.is_none(),
@@ -211,7 +211,7 @@ impl View<'_> {
     /// The process id of the session that ran NOTIFY last on a server, as its client knows it; of the linked session if none did.
     fn notifier(&self, server: &Server) -> Option<i32> {
         let linked = || server.session().map(|conn| pid_in_notifications(&self.sessions[conn], conn, server));
-        if server.traces.notified_by == 0 { linked() } else { Some(server.traces.notified_by) }
+        server.traces.notified_by().or_else(linked)
     }
 
     /// How much longer than a waiter of this worker another worker's must have waited to be served first (I7).
