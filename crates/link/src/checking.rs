@@ -75,7 +75,7 @@ pub fn may_leave(
             if !seated {
                 return Leaves::Yes;
             }
-            pool.pins.count -= 1;
+            pool.pins.permit_returned();
             Leaves::ReturnsPinPermit
         }
     }
@@ -127,7 +127,7 @@ pub fn part(server: &mut Server, tracker: Option<Box<Tracker>>) {
 fn note_local_buffers(server: &mut Server, pool: &mut Pool) {
     let sets = server.kept.session_state.as_ref().is_some_and(|state| state.sets_local_buffers());
     if sets {
-        pool.servers.sets_local_buffers.set();
+        pool.servers.local_buffers_set();
     }
 }
 

@@ -33,7 +33,7 @@
 //! | `attribution`, `counting`, `slow` | which statement a message is about; statements counted, and logged, as they are answered |
 //! | `screening` | what may not pass |
 //! | `relaying` | both directions of a session that replicates |
-//! | `replaying`, `server_names`, `checking`, `server_questions` | what is sent to a server at the beginning of a link, and at its end |
+//! | `joining`, `replaying`, `server_names`, `checking`, `server_questions` | what is sent to a server at the beginning of a link, and at its end |
 //! | `copying`, `listening`, `announcing`, `vacating`, `overdue` | COPY; LISTEN; definitions; DROP DATABASE; late queries |
 
 pub mod announcing;
@@ -54,6 +54,7 @@ mod fakes;
 pub mod findings;
 pub mod first_text;
 pub mod following;
+pub mod joining;
 mod large_statements;
 pub mod listener;
 pub mod listening;

@@ -24,7 +24,7 @@ use units::{ConnId, limits};
 #[derive(Debug, Default)]
 pub struct Listener {
     /// The connection, if there is one.
-    pub server: Option<ConnId>,
+    server: Option<ConnId>,
     /// The sessions that listen to each channel. The connection listens to these channels, or will with the next rounds.
     channels: BTreeMap<Box<[u8]>, BTreeSet<ConnId>>,
     /// LISTENs (true) and UNLISTENs that are still to be sent, oldest first.
@@ -36,6 +36,17 @@ pub struct Listener {
 }
 
 impl Listener {
+    /// The connection, if there is one.
+    pub fn server(&self) -> Option<ConnId> {
+        self.server
+    }
+
+    /// It has a connection.
+    pub fn connected(&mut self, server: ConnId) {
+        debug_assert!(self.server.is_none(), "a pool has one listener on a worker");
+        self.server = Some(server);
+    }
+
     /// A session listens to a channel.
     pub fn listen(&mut self, name: &[u8], session: ConnId) {
         let sessions = self.channels.entry(name.into()).or_default();

@@ -109,7 +109,7 @@ pub(crate) fn may_listen(requests: &mut Requests<'_>, effects: &mut Effects) -> 
 /// notifications have been sent to the listener, but may not have arrived yet. PostgreSQL delivers them before it runs
 /// the UNLISTEN.
 fn leaves_listener(server: &Server, session: &Session, pool: &Pool, effects: &Effects) -> bool {
-    let is_shared = || pool.listener.as_ref().is_some_and(|listener| listener.server.is_some());
+    let is_shared = || pool.listener.as_ref().is_some_and(|listener| listener.server().is_some());
     let is_subscribed = |tracker: &Tracker| {
         tracker.notifications.subscriptions().is_some_and(|subscriptions| subscriptions.interest().next().is_some())
     };
@@ -128,7 +128,7 @@ pub(crate) fn calls_listener(requests: &mut Requests<'_>, body: &[u8]) -> bool {
     if !first.is_some_and(|word| word.eq_ignore_ascii_case(b"listen")) || !requests.follows() || !requests.is_mapped() {
         return false;
     }
-    let there = requests.pool.listener.as_ref().is_some_and(|listener| listener.server.is_some());
+    let there = requests.pool.listener.as_ref().is_some_and(|listener| listener.server().is_some());
     // If it is malformed, its reader reports it.
     let Some(parse) = Parse::decode(body).ok().filter(|_| !there && requests.server.is_clean()) else { return false };
     texts::read_text(requests, Some(parse.query));

@@ -7,7 +7,7 @@ use crate::pool::Pool;
 /// A session gets a permit to be pinned.
 pub fn take_pin_permit(tracker: &mut Tracker, pool: &mut Pool) {
     tracker.has_pin_permit = true;
-    pool.pins.count += 1;
+    pool.pins.permit_taken();
 }
 
 /// Counts a pinned session, and its new reasons.

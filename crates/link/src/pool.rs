@@ -3,12 +3,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+mod facts;
+mod lending;
+mod rules;
 mod servers;
 mod states;
 
 use crate::charge::{Charge, Origin};
-pub use crate::pool_parts::{CatalogueNames, Exchange, Measured, Opening, Pause, PoolCounts, PoolPins, Welcome};
-use crate::server::{CloseReason, Group, Server, ServerState};
+use crate::pool_parts::CatalogueNames;
+pub use crate::pool_parts::{Exchange, Measured, Opening, PoolCounts, PoolPins, Welcome};
+use crate::server::{Group, Server, ServerState};
 use connections::databases::Database;
 use machine::{DatabaseOrders, Settings, Step};
 use queueing::board::Cell;
@@ -28,32 +32,32 @@ use crate::session::Session;
 /// The settings for one pool: those of the user before those of the database before global ones.
 #[derive(Clone, Debug)]
 pub struct Rules {
-    pub mode: PoolMode,
-    pub query_wait_timeout: Option<Duration>,
-    pub query_timeout: Option<Duration>,
-    pub idle_transaction_timeout: Option<Duration>,
-    pub transaction_timeout: Option<Duration>,
-    pub client_idle_timeout: Option<Duration>,
+    pub(crate) mode: PoolMode,
+    pub(crate) query_wait_timeout: Option<Duration>,
+    pub(crate) query_timeout: Option<Duration>,
+    pub(crate) idle_transaction_timeout: Option<Duration>,
+    pub(crate) transaction_timeout: Option<Duration>,
+    pub(crate) client_idle_timeout: Option<Duration>,
     /// Statements that take longer are logged: `log_min_duration`.
-    pub slow_after: Option<Duration>,
+    pub(crate) slow_after: Option<Duration>,
     /// The shortest timeout of a session without a server, or the time of its notice.
-    pub waiting_min: Option<Duration>,
-    pub servers: ServerLimits,
-    pub reserve_pool_size: u32,
-    pub min_pool_size: u32,
+    pub(crate) waiting_min: Option<Duration>,
+    pub(crate) servers: ServerLimits,
+    pub(crate) reserve_pool_size: u32,
+    pub(crate) min_pool_size: u32,
     /// 0: names are not mapped.
-    pub max_prepared_statements: usize,
-    pub fidelity: Fidelity,
+    pub(crate) max_prepared_statements: usize,
+    pub(crate) fidelity: Fidelity,
     /// Clients get their servers' process ids, if they do not choose otherwise.
-    pub stable_backend_pid: bool,
+    pub(crate) stable_backend_pid: bool,
     /// Over all homes; 0: no limit.
-    pub max_pinned: u32,
+    pub(crate) max_pinned: u32,
     /// Whether one connection may listen for all sessions: at least one other must remain.
-    pub shares_listener: bool,
+    pub(crate) shares_listener: bool,
     /// What was ordered at the console for its database.
-    pub orders: DatabaseOrders,
+    pub(crate) orders: DatabaseOrders,
     /// The wording of the error for a query that query_timeout cancels.
-    pub words: Words,
+    pub(crate) words: Words,
 }
 
 impl Rules {
@@ -116,40 +120,33 @@ impl Rules {
 /// The settings that close a free server of a pool.
 #[derive(Copy, Clone, Debug)]
 pub struct ServerLimits {
-    pub lifetime: Duration,
-    pub idle_timeout: Option<Duration>,
+    pub(crate) lifetime: Duration,
+    pub(crate) idle_timeout: Option<Duration>,
     /// The most times that a server is given to a session; 0: no limit.
-    pub max_uses: u32,
-}
-
-impl ServerLimits {
-    /// The reason why a server with this number of uses is closed instead of used again, if it is.
-    #[inline]
-    pub fn used_up(&self, uses: u32) -> Option<CloseReason> {
-        (self.max_uses > 0 && uses >= self.max_uses).then_some(CloseReason::MaxUses)
-    }
+    pub(crate) max_uses: u32,
 }
 
 /// One pool's part on one worker.
 #[derive(Debug)]
+// tidy: the fields are private, and most of the functions are questions about one of them
 pub struct Pool {
-    pub id: PoolId,
-    pub key: PoolKey,
-    pub rules: Rules,
-    pub database: Arc<Database>,
-    pub queue: Queue,
+    pub(crate) id: PoolId,
+    pub(crate) key: PoolKey,
+    pub(crate) rules: Rules,
+    pub(crate) database: Arc<Database>,
+    pub(crate) queue: Queue,
     /// Listens for the pool's sessions, once one of them has needed it.
-    pub listener: Option<Box<Listener>>,
-    pub armed: Armed,
-    pub servers: Servers,
-    pub opening: Opening,
-    pub pins: PoolPins,
-    pub welcome: Welcome,
-    pub exchange: Exchange,
+    pub(crate) listener: Option<Box<Listener>>,
+    pub(crate) armed: Armed,
+    pub(crate) servers: Servers,
+    pub(crate) opening: Opening,
+    pub(crate) pins: PoolPins,
+    pub(crate) welcome: Welcome,
+    pub(crate) exchange: Exchange,
     life: Life,
-    pub counts: PoolCounts,
-    pub names: CatalogueNames,
-    pub measured: Measured,
+    pub(crate) counts: PoolCounts,
+    pub(crate) names: CatalogueNames,
+    pub(crate) measured: Measured,
 }
 
 impl Pool {
@@ -199,6 +196,29 @@ impl Pool {
         // PostgreSQL may have been restarted with another configuration while the pool was paused.
         self.welcome.is_stale |= was_paused && !self.rules.orders.paused && self.has_no_server();
         self.measured.configure(settings, self.rules.slow_after.is_some());
+    }
+
+    /// A reload has changed its entry, or its user's password: new clients wait for the first new server, unless one has reported.
+    pub fn entry_changed(&mut self, other_password: bool) {
+        if other_password || self.is_removed() || !self.is_reported() {
+            self.welcome.become_stale();
+        }
+    }
+
+    /// A session of the pool has ended, or has left for another process. `had_permit`: it was pinned.
+    pub fn session_left(&mut self, had_permit: bool) {
+        self.counts.session_left();
+        if had_permit {
+            self.pins.permit_returned();
+        }
+    }
+
+    /// One of its servers is closed, or leaves for another process: nothing that it was asked is answered.
+    pub fn server_lost(&mut self, server: ConnId, now: Time) {
+        self.names.known.lost(server, now);
+        if let Some(waits) = &mut self.measured.wait_sampling {
+            waits.lost(server, now);
+        }
     }
 
     /// Publishes its classes on the board, if it has several homes.
@@ -305,6 +325,19 @@ impl Pool {
         }
     }
 
+    /// Its classes have changed: a server with a session is charged to `class` from now on, for the time since its link too.
+    pub fn charge_anew(&mut self, class: ClassId, server: &mut Server) {
+        // The queue may not have counted server time before, and now does.
+        let linked = matches!(server.state(), ServerState::Linked(_));
+        let linked_since = linked.then_some(server.work.since);
+        let since = server.work.charge.take().map(|charge| charge.since).or(linked_since);
+        if let Some(since) = since.filter(|_| self.queue.is_counted()) {
+            self.queue.begin(class, since);
+            // The first statement of its transaction is not known any more.
+            server.work.charge = Some(Charge { class, since, origin: None });
+        }
+    }
+
     #[inline(never)]
     fn end_charge_of(&mut self, now: Time, server: &mut Server) {
         if let Some(Charge { class, since, origin }) = server.work.charge.take() {
@@ -385,7 +418,7 @@ impl Pool {
 
     #[inline(never)]
     fn queue_begins(&mut self, now: Time, class: ClassId) {
-        let listens = self.listener.as_ref().is_some_and(|listener| listener.server.is_some());
+        let listens = self.listener.as_ref().is_some_and(|listener| listener.server().is_some());
         // These serve no other session.
         let kept = self.pins.count + self.servers.own.open() + u32::from(listens);
         self.queue.queue_begins(
@@ -419,7 +452,7 @@ impl Pool {
 
     /// Servers here that serve its waiters: not lent ones, those of sessions that are pinned or replicate, or the listener.
     pub fn serving(&self) -> u32 {
-        let listens = self.listener.as_ref().is_some_and(|listener| listener.server.is_some());
+        let listens = self.listener.as_ref().is_some_and(|listener| listener.server().is_some());
         self.servers.shared().saturating_sub(self.servers.lent + self.pins.count + u32::from(listens))
     }
 

@@ -67,7 +67,7 @@ pub(crate) fn query_followed(
         Effects::default()
     };
     if effects.set(TEMP_BUFFERS) {
-        requests.pool.servers.sets_local_buffers.set();
+        requests.pool.servers.local_buffers_set();
     }
     // Only these two may note something of a text that is not sent yet.
     if !announcing::may_define(requests, text, reading) || !listening::may_listen(requests, &mut effects) {

@@ -15,7 +15,7 @@ use units::Time;
 
 /// Chooses among transactions that belong to no trace.
 #[derive(Debug)]
-pub struct Sampler {
+pub(crate) struct Sampler {
     share: u32,
     /// What the transactions since the last chosen one come to. It begins with a half, so that even a pool with few transactions has its part.
     credit: u32,

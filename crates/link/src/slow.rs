@@ -35,7 +35,7 @@ static WANTED: LazyLock<[WantedTag; 2]> = LazyLock::new(|| TAGS.map(|tag| Wanted
 /// What a server keeps of the statements of the session that gets it now.
 #[inline]
 #[must_use]
-pub fn linked(pool: &Pool, session: &Session, server: &Server, now: Time) -> Option<Box<Asked>> {
+pub(crate) fn linked(pool: &Pool, session: &Session, server: &Server, now: Time) -> Option<Box<Asked>> {
     pool.measured.hears_texts.then(|| {
         let waited_us = session.waited_us(now);
         Box::new(Asked::linked(waited_us, opened_us(server, now, waited_us)))

@@ -45,18 +45,18 @@ pub(crate) fn check(tables: &Tables) -> Result<(), Violation> {
 fn counts_agree(parts: &Parts<'_>) -> Result<(), Violation> {
     for pool in &parts.pools {
         let mut groups = [0_u32; 6];
-        for (_, server) in parts.servers.iter().filter(|(_, server)| server.pool == pool.id) {
+        for (_, server) in parts.servers.iter().filter(|(_, server)| server.pool == pool.id()) {
             groups[server.state().group() as usize] += 1;
         }
-        groups[Group::Recovering as usize] += pool.servers.lent;
+        groups[Group::Recovering as usize] += pool.servers().lent();
         let counted = [Group::Opening, Group::Returning, Group::Recovering, Group::Idle, Group::Linked];
         for group in counted {
-            let (count, actual) = (pool.servers.count(group), groups[group as usize]);
-            ensure(12, count == actual, || format!("{:?}: {group:?} counts {count}, there are {actual}", pool.key))?;
+            let (count, actual) = (pool.servers().count(group), groups[group as usize]);
+            ensure(12, count == actual, || format!("{:?}: {group:?} counts {count}, there are {actual}", pool.key()))?;
         }
-        let idle = pool.servers.idle.len() as u32;
-        ensure(12, idle == groups[Group::Idle as usize], || format!("{:?}: {idle} in the idle list", pool.key))?;
-        let of_pool = parts.sessions.iter().filter(|(_, session)| session.pool == pool.id);
+        let idle = pool.servers().idle().len() as u32;
+        ensure(12, idle == groups[Group::Idle as usize], || format!("{:?}: {idle} in the idle list", pool.key()))?;
+        let of_pool = parts.sessions.iter().filter(|(_, session)| session.pool == pool.id());
         let (mut waiting, mut present, mut to_pin, mut pinned, mut own_waiting) = (0, 0, 0, 0, 0);
         for (_, session) in of_pool {
             match session.state() {
@@ -68,37 +68,39 @@ fn counts_agree(parts: &Parts<'_>) -> Result<(), Violation> {
             pinned += u32::from(session.tracker.as_ref().is_some_and(|tracker| tracker.has_pin_permit));
             present += u32::from(!matches!(session.state(), SessionState::Leaving { .. }));
         }
-        ensure(12, pool.queue.len() == waiting, || {
-            format!("{:?}: {} queued, {waiting} waiting", pool.key, pool.queue.len())
+        ensure(12, pool.queue().len() == waiting, || {
+            format!("{:?}: {} queued, {waiting} waiting", pool.key(), pool.queue().len())
         })?;
         let own = parts
             .servers
             .iter()
-            .filter(|(_, server)| server.pool == pool.id && server.identity.opened_for_session.is_some());
+            .filter(|(_, server)| server.pool == pool.id() && server.identity.opened_for_session().is_some());
         let groups: Vec<Group> = own.map(|(_, server)| server.state().group()).collect();
         let opening = groups.iter().filter(|group| **group == Group::Opening).count();
-        let counted = &pool.servers.own;
-        let counted = [counted.queue.len(), counted.opening(), counted.open()];
+        let counted = pool.servers().own();
+        let counted = [counted.queue().len(), counted.opening(), counted.open()];
         ensure(12, counted == [own_waiting, opening as u32, (groups.len() - opening) as u32], || {
-            format!("{:?}: {counted:?} counted of sessions' own servers", pool.key)
+            format!("{:?}: {counted:?} counted of sessions' own servers", pool.key())
         })?;
-        let charges = parts.servers.iter().filter(|(_, server)| server.pool == pool.id && server.work.charge.is_some());
-        let active: u32 = pool.queue.counts(Time::ZERO).map(|counts| counts.active).sum();
-        ensure(12, !pool.queue.is_counted() || active == charges.count() as u32, || {
-            format!("{:?}: {active} servers are charged for", pool.key)
+        let charges = parts.servers.iter().filter(|(_, server)| server.pool == pool.id() && server.work.is_charged());
+        let active: u32 = pool.queue().counts(Time::ZERO).map(|counts| counts.active).sum();
+        ensure(12, !pool.queue().is_counted() || active == charges.count() as u32, || {
+            format!("{:?}: {active} servers are charged for", pool.key())
         })?;
-        ensure(12, (pool.pins.queue.len(), pool.pins.count) == (to_pin, pinned), || {
-            let (queued, counted) = (pool.pins.queue.len(), pool.pins.count);
+        ensure(12, (pool.pins().queue().len(), pool.pins().count()) == (to_pin, pinned), || {
+            let (queued, counted) = (pool.pins().queue().len(), pool.pins().count());
             format!(
                 "{:?}: {queued} queued to be pinned, {to_pin} waiting; {counted} counted as pinned, of {pinned}",
-                pool.key
+                pool.key()
             )
         })?;
-        let room = pool.pinned_max().is_none_or(|max| pool.pins.count < max);
-        let overlooked = parts.settled && room && !pool.pins.queue.is_empty();
-        ensure(6, !overlooked, || format!("{:?}: {} wait to be pinned, and may be", pool.key, pool.pins.queue.len()))?;
-        ensure(12, pool.counts.sessions == present, || {
-            format!("{:?}: counts {} of {present} sessions", pool.key, pool.counts.sessions)
+        let room = pool.may_pin();
+        let overlooked = parts.settled && room && !pool.pins().queue().is_empty();
+        ensure(6, !overlooked, || {
+            format!("{:?}: {} wait to be pinned, and may be", pool.key(), pool.pins().queue().len())
+        })?;
+        ensure(12, pool.counts().sessions() == present, || {
+            format!("{:?}: counts {} of {present} sessions", pool.key(), pool.counts().sessions())
         })?;
     }
     Ok(())
@@ -122,7 +124,7 @@ fn links_agree(parts: &Parts<'_>) -> Result<(), Violation> {
     for (id, session) in &parts.sessions {
         let SessionState::Opening { server, .. } = session.state() else { continue };
         let opened = parts.servers.iter().find(|(other, _)| *other == server).map(|(_, server)| server);
-        let opened_for = opened.and_then(|server| server.identity.opened_for_session);
+        let opened_for = opened.and_then(|server| server.identity.opened_for_session());
         ensure(1, opened_for == Some(*id), || format!("{id:?} waits for {server:?}, opened for {opened_for:?}"))?;
     }
     for (id, link) in &sessions {
@@ -152,7 +154,7 @@ fn pools_are_there(tables: &Tables, parts: &Parts<'_>) -> Result<(), Violation> 
 fn idle_is_clean(parts: &Parts<'_>) -> Result<(), Violation> {
     for (id, server) in &parts.servers {
         let idle = matches!(server.state(), ServerState::Idle);
-        let clean = server.is_clean() && server.cancel.under_way == 0 && !server.hold.is_on();
+        let clean = server.is_clean() && server.cancel.under_way() == 0 && !server.hold.is_on();
         ensure(3, !idle || clean, || format!("{id:?} is idle and not clean: {server:?}"))?;
     }
     Ok(())
@@ -164,11 +166,11 @@ fn no_session_waits_beside_an_idle_server(parts: &Parts<'_>) -> Result<(), Viola
         return Ok(());
     }
     for pool in &parts.pools {
-        let both = pool.queue.has_waiters() && !pool.servers.idle.is_empty();
+        let both = pool.queue().has_waiters() && !pool.servers().idle().is_empty();
         // Servers that were idle for long are checked before they are handed out.
-        let checking = pool.servers.count(Group::Returning) > 0;
+        let checking = pool.servers().count(Group::Returning) > 0;
         ensure(6, !both || checking, || {
-            format!("{:?}: {} wait beside {} idle servers", pool.key, pool.queue.len(), pool.servers.idle.len())
+            format!("{:?}: {} wait beside {} idle servers", pool.key(), pool.queue().len(), pool.servers().idle().len())
         })?;
     }
     Ok(())
@@ -199,8 +201,8 @@ fn memory_is_bounded(parts: &Parts<'_>) -> Result<(), Violation> {
         ensure(10, bounded, || format!("{id:?} has a backlog of {backlog} bytes"))?;
     }
     for (id, server) in &parts.servers {
-        ensure(10, server.incoming.inbox.len() <= inbox_max, || {
-            format!("{id:?} keeps {} bytes", server.incoming.inbox.len())
+        ensure(10, server.incoming.inbox().len() <= inbox_max, || {
+            format!("{id:?} keeps {} bytes", server.incoming.inbox().len())
         })?;
         let backlog = server.flow.backlog().len();
         let bounded = backlog <= limits::SERVER_BACKLOG_LEN_MAX;

@@ -137,7 +137,7 @@ impl Worker {
             refusals: self
                 .tables
                 .refusals
-                .counts(|pool| self.tables.pools.get(pool).map(|pool| pool.key.clone()))
+                .counts(|pool| self.tables.pools.get(pool).map(|pool| pool.key().clone()))
                 .collect(),
             past: self.tables.pools.past().collect(),
             sessions: self.tables.sessions.len() as u32,
@@ -352,32 +352,32 @@ impl Worker {
             // Ids are common to all workers: this pool may not exist here.
             let Some(pool) = self.tables.pools.get_mut(id) else { continue };
             let own = servers.remove(&id).unwrap_or_default();
-            let found = self.tables.settings.database(&pool.key.database);
+            let found = self.tables.settings.database(&pool.key().database);
             match found {
                 Some(_) => pool.restore(),
                 None => pool.remove(),
             }
             let other_password = reloads::has_another_password(pool, &self.tables.settings, &before);
             if other_password {
-                pool.opening.proved = Arc::default();
+                pool.opening_mut().prove(Arc::default());
             }
-            let (ordered, asked_for_base) = (pool.rules.orders, server_login::asks_for_base(pool, &before));
+            let (ordered, asked_for_base) = (pool.rules().orders(), server_login::asks_for_base(pool, &before));
             let concerned = reloads::are_concerned(pool, found.as_deref(), &self.tables.settings);
             let changed = concerned || other_password;
             if let Some(found) = found {
-                pool.database = found;
+                pool.take_entry(found);
             }
             pool.configure(&self.tables.settings);
-            pool.welcome.is_stale |= changed && (other_password || pool.is_removed() || !pool.is_reported());
-            let removed = pool.is_removed();
             // Its size may be fixed from now on.
-            pool.measured.wait_sampling.iter_mut().for_each(|waits| waits.forget());
-            if pool.names.known.configure(pool.rules.follows() && self.tables.settings.reads_catalogue, changed) {
+            pool.measured_mut().forget_wait_sample();
+            let reads_catalogue = pool.rules().follows() && self.tables.settings.reads_catalogue;
+            if pool.known_mut().configure(reads_catalogue, changed) {
                 self.definitions.doubt_in(pool, step.now);
             }
             if changed {
+                pool.entry_changed(other_password);
                 let why = match concerned {
-                    _ if removed => CloseReason::DatabaseRemoved,
+                    _ if pool.is_removed() => CloseReason::DatabaseRemoved,
                     true => CloseReason::DatabaseChanged,
                     false => CloseReason::PasswordChanged,
                 };
@@ -443,7 +443,7 @@ fn queries_shown(tables: &Tables, look: Look) -> Vec<QueryCounts> {
     if look != Look::Statements {
         return Vec::new();
     }
-    let key = |pool| tables.pools.get(pool).map(|pool| pool.key.clone());
+    let key = |pool| tables.pools.get(pool).map(|pool| pool.key().clone());
     tables.caches.statistics.counts(key).collect()
 }
 

@@ -9,7 +9,7 @@ use link::lone_query::LoneQuery;
 use link::pool::Pool;
 use link::requests::Requests;
 use link::screening::Screen;
-use link::server::{CloseReason, Overdue, ServerState};
+use link::server::{CloseReason, ServerState};
 use link::server_login::{LoginEnd, ServerLogin};
 use link::server_questions::{end_skipping, question_syncs};
 use link::session::{Admission, Session, SessionState, WaitFor};
@@ -88,9 +88,9 @@ impl Worker {
             return;
         }
         // Sessions that already wait come first.
-        let may_take = |pool: &Pool| pool.queue.admits(class) && !pool.names.known.is_awaited();
+        let may_take = |pool: &Pool| pool.queue().admits(class) && !pool.known().is_awaited();
         let entry = &self.tables.pools[pool];
-        let (may_take, bounded) = (may_take(entry), entry.rules.max_pinned > 0);
+        let (may_take, bounded) = (may_take(entry), entry.rules().max_pinned() > 0);
         if bounded && pin_queue::must_wait_to_pin(&mut self.tables, step, conn, &bytes[at..]) {
             backpressure::stash(&mut self.tables, step, conn, &bytes[at..]);
             deadlines::apply_deadline(&mut self.tables, &mut self.limiters, step, conn, &bytes[at..], commented);
@@ -142,8 +142,8 @@ impl Worker {
     fn login_received(&mut self, step: &mut Step<'_>, conn: ConnId, bytes: &[u8]) {
         let server = &mut self.tables.servers[conn];
         let pool = &self.tables.pools[server.pool];
-        server.incoming.inbox.extend_from_slice(bytes);
-        let inbox = std::mem::take(&mut server.incoming.inbox);
+        let mut inbox = server.incoming.take_inbox();
+        inbox.extend_from_slice(bytes);
         let mut at = 0;
         let mut login =
             ServerLogin { step, conn, server, pool, settings: &self.tables.settings, random: &mut self.tables.random };
@@ -164,13 +164,13 @@ impl Worker {
             return;
         }
         if matches!(server.state(), ServerState::LoggingIn(_)) {
-            server.incoming.inbox = rest.to_vec();
+            server.incoming.keep(rest);
             return;
         }
         // Asynchronous messages directly after the login are read like any other.
         if matches!(server.state(), ServerState::Own(_)) {
             // Kept as the beginning of what comes next.
-            server.incoming.inbox = rest.to_vec();
+            server.incoming.keep(rest);
             return replicating::own_server_said(&mut self.tables, &mut self.limiters, step, conn, &[]);
         }
         let source = step.actions.next_kept();
@@ -208,7 +208,7 @@ impl Worker {
         let Some(session) = self.tables.sessions.get_mut(conn) else { return };
         session.progress_at = step.now;
         if let Some(pool) = self.tables.pools.get_mut(session.pool) {
-            pool.counts.totals.received += bytes.len() as u64;
+            pool.counts_mut().count_received(bytes.len());
         }
         match session.state() {
             SessionState::Linked { server } => {
@@ -353,18 +353,18 @@ impl Worker {
         let end = client_messages::read(&mut requests);
         requests.stream.flush(server_id, requests.actions);
         let Requests { definitions, attends, queries, .. } = requests;
-        let attends = attends.then_some(pool.id);
+        let attends = attends.then_some(pool.id());
         if was_done {
-            server.transaction.query_at = step.now;
+            server.transaction.query_sent(step.now);
         }
         if was_calm {
-            server.transaction.began_at.get_or_insert(step.now);
+            server.transaction.begins(step.now);
         }
         let crowded = server.hold.is_on() && session.incoming.inbox.len() >= limits::CHUNK_LEN_MAX;
         let deep = server.ledger.depth() >= limits::OWED_MAX || crowded;
         let is_faulty = machine::sabotage::is_on(&self.tables.settings);
         let may_be_done = server.is_clean() || server.end.close_needed.is_some() || is_faulty;
-        let is_timed = pool.rules.times_links() || session.is_torn() || !session.flow.is_clear();
+        let is_timed = pool.rules().times_links() || session.is_torn() || !session.flow.is_clear();
         definitions
             .iter()
             .for_each(|definition| self.definitions.note(self.tables.pools.iter_mut(), step.now, definition));
@@ -400,7 +400,7 @@ impl Worker {
     fn server_said_within(&mut self, step: &mut Step<'_>, conn: ConnId, bytes: &[u8], screen: Screen) {
         let found = self.tables.servers.get(conn).filter(|server| server.session().is_some());
         let incoming = found.map(|server| &server.incoming);
-        let Some(stopped) = incoming.and_then(|said| screen.stops(said.skip, &said.inbox, bytes, false)) else {
+        let Some(stopped) = incoming.and_then(|said| screen.stops(said.skip(), said.inbox(), bytes, false)) else {
             return self.server_said(step, conn, bytes);
         };
         if stopped.at > 0 {
@@ -441,9 +441,9 @@ impl Worker {
             let mut answer = LoneAnswer { session, server, pool };
             if answer.is_expected() {
                 let statistics = &mut self.tables.caches.statistics;
-                stream.pass(passed(answer.server, bytes, step.now, statistics, answer.pool.id));
+                stream.pass(passed(answer.server, bytes, step.now, statistics, answer.pool.id()));
                 if answer.ready(step.now, stream.rest(), statistics).is_some() {
-                    answer.pool.counts.totals.sent += bytes.len() as u64;
+                    answer.pool.counts_mut().count_sent(bytes.len());
                     step.actions.send(*id, source, 0, bytes.len());
                     let id = *id;
                     if !links::release_if_done(&mut self.tables, step, conn) {
@@ -457,7 +457,7 @@ impl Worker {
         let server = &mut self.tables.servers[conn];
         let pool = &mut self.tables.pools[server.pool];
         let session = client.map(|id| (id, &mut self.tables.sessions[id]));
-        let (id, before) = (pool.id, pool.counts.totals.transactions);
+        let (id, before) = (pool.id(), pool.counts().totals().transactions);
         let mut answers = Answers {
             notifiers,
             now: step.now,
@@ -502,7 +502,7 @@ impl Worker {
         let server = &mut self.tables.servers[conn];
         match *server.state() {
             ServerState::Linked(session) => {
-                let (held, struck) = (server.hold.is_on(), server.cancel.overdue == Overdue::Answered);
+                let (held, struck) = (server.hold.is_on(), server.cancel.may_strike_next());
                 let pool = &mut self.tables.pools[server.pool];
                 let session_value = &mut self.tables.sessions[session];
                 let tracked = &self.tables.caches.tracked;

@@ -16,11 +16,11 @@ use crate::server::{CloseReason, Group};
 #[derive(Debug, Default)]
 pub struct Servers {
     /// Least recently used first.
-    pub idle: VecDeque<ConnId>,
+    pub(crate) idle: VecDeque<ConnId>,
     /// Servers whose clients have prepared without a Sync and sent nothing since, as far as is known.
-    pub resting: Vec<ConnId>,
+    pub(crate) resting: Vec<ConnId>,
     /// Servers on their way to other workers, counted here until they have arrived.
-    pub lent: u32,
+    pub(crate) lent: u32,
     /// How many are in each group.
     groups: [u32; 6],
     /// When those in [`Group::Ending`] are taken to have ended, in order.
@@ -30,10 +30,10 @@ pub struct Servers {
     /// Servers to close when they are released, since it is another pool's turn at a cap.
     yields: u32,
     /// A session has set `temp_buffers`: no server with local buffers is handed out again.
-    pub sets_local_buffers: LocalBuffers,
+    pub(crate) sets_local_buffers: LocalBuffers,
     /// Smoothed time from link to release, in microseconds.
     service_us: u64,
-    pub own: OwnServers,
+    pub(crate) own: OwnServers,
 }
 
 /// Whether sessions of a pool set `temp_buffers`.
@@ -50,7 +50,7 @@ pub enum LocalBuffers {
 #[derive(Debug, Default)]
 pub struct OwnServers {
     /// Sessions that wait for leave to open one. An idle server is of no use to them, only its place.
-    pub queue: ClassQueue,
+    pub(crate) queue: ClassQueue,
     /// How many are being opened.
     opening: u32,
     /// How many have logged in.
@@ -59,19 +59,21 @@ pub struct OwnServers {
     evicted: u32,
 }
 
-impl LocalBuffers {
-    /// A session sets `temp_buffers`, or has set it.
-    pub fn set(&mut self) {
-        if *self == LocalBuffers::AsConfigured {
-            *self = LocalBuffers::SetNow;
-        }
-    }
-}
-
 impl OwnServers {
     /// The oldest waiter has leave, or has left.
     pub fn one_fewer_waits(&mut self) {
         self.evicted = self.evicted.saturating_sub(1).min(self.queue.len());
+    }
+
+    /// The sessions that wait for leave to open one.
+    #[inline]
+    pub fn queue(&self) -> &ClassQueue {
+        &self.queue
+    }
+
+    /// A session begins to wait for leave to open one. Returns its ticket.
+    pub fn wait(&mut self, session: ConnId, now: Time) -> u64 {
+        self.queue.push(session, now)
     }
 
     /// Whether an idle server has to make room: none was granted in time, and not as many have been closed as sessions wait.
@@ -95,7 +97,7 @@ impl OwnServers {
     }
 
     /// One of them is closed. `group`: the one it was in.
-    pub fn closed(&mut self, group: Group) {
+    fn closed(&mut self, group: Group) {
         let count = if group == Group::Opening { &mut self.opening } else { &mut self.open };
         *count -= 1;
     }
@@ -113,6 +115,77 @@ impl Servers {
     #[inline]
     pub fn count(&self, group: Group) -> u32 {
         self.groups[group as usize]
+    }
+
+    /// The idle servers, the least recently used first.
+    #[inline]
+    pub fn idle(&self) -> &VecDeque<ConnId> {
+        &self.idle
+    }
+
+    /// How many are on their way to other workers.
+    pub fn lent(&self) -> u32 {
+        self.lent
+    }
+
+    /// The servers that are opened for one session each.
+    #[inline]
+    pub fn own(&self) -> &OwnServers {
+        &self.own
+    }
+
+    /// The servers that are opened for one session each.
+    pub fn own_mut(&mut self) -> &mut OwnServers {
+        &mut self.own
+    }
+
+    /// Whether a server is noted whose client has prepared without a Sync and sent nothing since.
+    #[inline]
+    pub fn has_resting(&self) -> bool {
+        !self.resting.is_empty()
+    }
+
+    /// A server whose client has prepared without a Sync. Others are kept if they still rest.
+    pub fn note_resting(&mut self, server: ConnId, still_rests: impl Fn(ConnId) -> bool) {
+        self.resting.retain(|&other| other != server && still_rests(other));
+        self.resting.push(server);
+    }
+
+    /// Takes the resting server that was noted last. It may have been closed or released since.
+    pub fn take_resting(&mut self) -> Option<ConnId> {
+        self.resting.pop()
+    }
+
+    /// A session sets `temp_buffers`, or has set it.
+    pub fn local_buffers_set(&mut self) {
+        if self.sets_local_buffers == LocalBuffers::AsConfigured {
+            self.sets_local_buffers = LocalBuffers::SetNow;
+        }
+    }
+
+    /// Whether sessions set `temp_buffers`.
+    #[inline]
+    pub fn local_buffers(&self) -> LocalBuffers {
+        self.sets_local_buffers
+    }
+
+    /// The idle servers among which those with local buffers are to be closed, if the first session has set `temp_buffers` since the last call.
+    pub fn idle_to_retire(&mut self) -> Option<Vec<ConnId>> {
+        if self.sets_local_buffers != LocalBuffers::SetNow {
+            return None;
+        }
+        self.sets_local_buffers = LocalBuffers::Set;
+        Some(self.idle.iter().copied().collect())
+    }
+
+    /// A server in this group is closed, for this reason.
+    pub fn remove(&mut self, server: ConnId, group: Group, is_own: bool, why: &CloseReason) {
+        self.closed(why);
+        self.leave(group);
+        if is_own {
+            self.own.closed(group);
+        }
+        self.idle.retain(|&idle| idle != server);
     }
 
     /// Of all groups.
@@ -219,7 +292,7 @@ impl Servers {
     }
 
     /// A server was closed for any reason: one fewer has to be closed.
-    pub fn closed(&mut self, why: &CloseReason) {
+    fn closed(&mut self, why: &CloseReason) {
         if matches!(why, CloseReason::Surplus | CloseReason::Yielded) {
             return;
         }

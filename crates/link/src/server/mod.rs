@@ -34,10 +34,11 @@ pub use tally::{Call, Tally};
 use connections::flow::Flow;
 use connections::server_login::BackendKey;
 use machine::mail::LentServer;
-use session_state::parameters::{Parameters, Reported};
+use session_state::parameters::{Parameters, Reported, Tracked};
 use session_state::prepared::PreparedOnServer;
 use session_state::shape::Described;
-use session_state::state::OnServer;
+use session_state::state::{Effect, Effects, OnServer};
+use session_state::tracker::Places;
 use units::deadline::Armed;
 use units::{ConnId, PoolId, Time, limits};
 use wire::backend::Status;
@@ -136,6 +137,107 @@ impl Server {
     pub fn of_lent(lent: Box<dyn LentServer>) -> Server {
         let lent: Box<dyn Any> = lent;
         *lent.downcast::<Server>().expect("only servers are lent")
+    }
+
+    /// A session gets it. `asked`: what is kept of its statements.
+    #[inline]
+    pub(crate) fn linked(&mut self, now: Time, waited_us: u64, asked: Option<Box<Asked>>) {
+        (self.work.waited_us, self.work.linked_at) = (waited_us, now);
+        self.work.count_use();
+        self.work.travelled_at = None;
+        self.transaction.tally.begin(waited_us);
+        self.transaction.query_at = now;
+        self.transaction.began_at = Some(now);
+        self.transaction.local_rights = false;
+        #[cfg(debug_assertions)]
+        {
+            self.transaction.status_seen = false;
+        }
+        self.statements.spoken.clear();
+        self.traces.asked = asked;
+        self.kept.sequences.linked();
+        self.cancel.linked();
+        self.end.fatal_error_forwarded = false;
+    }
+
+    /// Its session has released it, or is gone: no message waits, and no transaction is under way.
+    #[inline]
+    pub fn released(&mut self) {
+        self.hold.end();
+        self.statements.verdict = Verdict::None;
+        self.transaction.began_at = None;
+    }
+
+    /// It has logged in for the session that it was opened for, with these parameters.
+    pub fn logged_in_with(&mut self, parameters: Arc<Parameters>) {
+        self.kept.parameters = parameters;
+        self.work.count_use();
+    }
+
+    /// DISCARD ALL is sent, which removes its base.
+    pub fn clear_begins(&mut self) {
+        self.traces.bare = Bare::Cleared.of(self.kept.base.is_login());
+    }
+
+    /// Whether `connect_query` brings back what a reset has taken away.
+    pub fn runs_connect_query(&self) -> bool {
+        // Where texts are not read, only the query itself brings it back.
+        let runs_again = |bare| bare == Bare::Cleared || !self.kept.base.is_read();
+        self.traces.bare.is_some_and(runs_again) && self.identity.opened_for.connect_query.is_some()
+    }
+
+    /// What a reset has taken away is there again.
+    pub fn restored(&mut self) {
+        if self.runs_connect_query() {
+            self.kept.owners.begin(self.kept.owners.of_base());
+        }
+        self.traces.bare = None;
+    }
+
+    /// A query of the configuration's own is sent to a server without a session. `is_harmless`: it touches no session state, and calls
+    /// nothing that does. `is_followed`: so is what sessions set.
+    pub fn own_query_sent(&mut self, effects: &Effects, is_harmless: bool, is_followed: bool) {
+        self.traces.query_sets = !is_harmless && !effects.only_reset();
+        if is_harmless {
+            return;
+        }
+        let is_cleared = effects.iter().any(|effect| *effect == Effect::DiscardAll) && self.kept.base.has_unlisted();
+        let bare = if is_cleared { Bare::Cleared } else { Bare::Reset };
+        self.traces.bare = bare.of(self.kept.base.is_login());
+        if !is_followed {
+            return;
+        }
+        let before = self.kept.session_state.as_deref().cloned().unwrap_or_default();
+        match effects.resets(before) {
+            Some(state) => {
+                // What it began with is brought back to a server that has nothing of a session's, and only if it can be set by name.
+                let has_more = !state.is_initial() || self.kept.base.has_unlisted() && !is_cleared;
+                self.traces.needs_reset |= self.traces.bare.is_some() && has_more;
+                self.kept.session_state = (!state.is_initial()).then(|| Arc::new(state));
+            }
+            None => self.traces.needs_reset = true,
+        }
+    }
+
+    /// Where the statements of a built-in test leave their effects.
+    pub fn places<'a>(&'a mut self, tracked: &'a Tracked) -> Places<'a> {
+        Places {
+            now: Time::ZERO,
+            on_server: &mut self.kept.on_server,
+            listens: &mut self.traces.listens,
+            names: None,
+            tracked,
+            reported: &self.kept.parameters,
+            first: None,
+            base: &self.kept.base,
+            local_rights: false,
+        }
+    }
+
+    /// Planted: its client is gone, and what it owes is forgotten.
+    pub fn forget_owed(&mut self) {
+        self.ledger = Ledger::default();
+        self.transaction.status = Status::Idle;
     }
 
     pub fn holds_messages(&self) -> bool {

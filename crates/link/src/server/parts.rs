@@ -1,171 +1,115 @@
 //! The parts of a server: fields that change together.
 
-use std::net::SocketAddr;
-use std::sync::Arc;
+mod identity;
+mod kept;
 
-use auth::Mark;
-use connections::databases::{Address, Database};
-use connections::encryption::Encryption;
-use session_state::parameters::{Parameters, Reported, Tracked};
 use session_state::prepared::PreparedOnServer;
 use session_state::shape::Described;
-use session_state::state::{Base, Defines, OnServer, State as SessionState};
+use session_state::state::Defines;
 use session_state::unnamed::Version;
-use units::{ConnId, Serial, Time};
+use units::Time;
 use wire::backend::Status;
 
-use super::{Asked, CloseReason, Overdue, ParameterOwners, Sequences, Spoken, Tally};
+pub use identity::Identity;
+pub use kept::{Bare, Begins, Kept, RightsSince, ShownName};
+
+use super::{Asked, CloseReason, Overdue, Spoken, Tally};
 use crate::charge::Charge;
 use crate::permits::Permits;
 use crate::verdict::Verdict;
-
-/// What does not change once a connection is open.
-#[derive(Debug)]
-pub struct Identity {
-    pub serial: Serial,
-    /// Its name in the log and the console: its id on the worker that opened it.
-    pub name: ConnId,
-    /// The pooler's own address, once a TCP connection is open.
-    pub local: Option<SocketAddr>,
-    /// What it was opened to, as the database's entry has it.
-    pub host: Arc<Address>,
-    /// What it is connected to: of a name, the address that was found.
-    pub address: Arc<Address>,
-    /// How its bytes are encrypted.
-    pub encryption: Encryption,
-    /// Of what a client has proved, if the server was shown that.
-    pub mark: Option<Mark>,
-    /// The settings it was opened with: it may be on its way to another worker while they change.
-    pub opened_for: Arc<Database>,
-    /// How often RECONNECT had been ordered by then.
-    pub reconnects: u32,
-    pub connected_at: Time,
-    /// The session that it was opened for, and whose own it will be: one that replicates.
-    pub opened_for_session: Option<ConnId>,
-}
 
 /// The message that is being read.
 #[derive(Debug, Default)]
 pub struct ServerIncoming {
     /// The beginning of a message that must be read whole.
-    pub inbox: Vec<u8>,
+    pub(crate) inbox: Vec<u8>,
     /// Bytes of the current message still to come, its tag, and whether they are the client's.
-    pub skip: u32,
-    pub skip_tag: u8,
-    pub skip_forward: bool,
+    pub(crate) skip: u32,
+    pub(crate) skip_tag: u8,
+    pub(crate) skip_forward: bool,
     /// Of a server that is one session's own: it streams (CopyBothResponse), and no ReadyForQuery has come since.
-    pub streams: bool,
+    pub(crate) streams: bool,
+}
+
+impl ServerIncoming {
+    /// A message of the client's has begun and is not complete.
+    #[inline]
+    pub fn is_within_answer(&self) -> bool {
+        self.skip > 0 && self.skip_forward
+    }
+
+    /// The bytes of the current message still to come.
+    #[inline]
+    pub fn skip(&self) -> u32 {
+        self.skip
+    }
+
+    /// The beginning of a message that must be read whole.
+    #[inline]
+    pub fn inbox(&self) -> &[u8] {
+        &self.inbox
+    }
+
+    /// How much memory the inbox has.
+    pub fn capacity(&self) -> usize {
+        self.inbox.capacity()
+    }
+
+    /// The inbox is read, with what has come after it.
+    pub fn take_inbox(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.inbox)
+    }
+
+    /// These bytes are the beginning of a message that must be read whole.
+    pub fn keep(&mut self, rest: &[u8]) {
+        debug_assert!(self.inbox.is_empty(), "the inbox was taken and read");
+        self.inbox = rest.to_vec();
+    }
+
+    /// The connection is opened anew: nothing of the last one is read.
+    pub fn forget(&mut self) {
+        self.inbox = Vec::new();
+    }
+
+    /// Its client is gone: the rest of the message goes to nobody.
+    pub fn forward_no_more(&mut self) {
+        self.skip_forward = false;
+    }
+
+    /// It streams, and no ReadyForQuery has come since.
+    pub fn streams(&self) -> bool {
+        self.streams
+    }
 }
 
 /// Prepared statements on a server, and its answers about them.
 #[derive(Debug)]
 pub struct Statements {
-    pub prepared: PreparedOnServer,
+    pub(crate) prepared: PreparedOnServer,
     /// The description that it is sending to the pooler.
-    pub described: Described,
+    pub(crate) described: Described,
     /// What the pooler has asked about a statement.
-    pub verdict: Verdict,
+    pub(crate) verdict: Verdict,
     /// The version of the unnamed statement that it has, if that is known.
-    pub unnamed: Version,
+    pub(crate) unnamed: Version,
     /// Which statements its session's names stand for, for statistics.
-    pub spoken: Spoken,
+    pub(crate) spoken: Spoken,
 }
 
-/// The reports of a new server, while the pooler asks it for its base.
-#[derive(Debug, Default)]
-pub struct Begins {
-    /// The last reported value of each parameter.
-    pub reported: Reported,
-    /// The row of its answer.
-    pub row: Option<Box<[u8]>>,
-}
-
-impl Begins {
-    /// A ParameterStatus has come.
-    pub fn note(&mut self, name: &[u8], value: &[u8]) {
-        match self.reported.iter_mut().find(|(known, _)| **known == *name) {
-            Some((_, known)) => *known = value.into(),
-            None => self.reported.push((name.into(), value.into())),
-        }
+impl Statements {
+    /// How many statements are prepared there.
+    pub fn prepared_len(&self) -> usize {
+        self.prepared.len()
     }
-}
 
-/// What sessions have set on a server. The next one may need other values.
-#[derive(Debug)]
-pub struct Kept {
-    /// Present while a new server is asked for its base.
-    pub begins: Option<Box<Begins>>,
-    /// Its role and settings when it was opened, as far as PostgreSQL does not report them.
-    pub base: Arc<Base>,
-    pub parameters: Arc<Parameters>,
-    /// The values that RESET gives it: those of its login, or of PostgreSQL's configuration where that has changed since.
-    pub at_reset: Arc<Parameters>,
-    pub owners: ParameterOwners,
-    /// Untracked parameters whose reported values differ from those that the pool's servers begin with.
-    pub reported: Reported,
-    /// What sessions have set on it; `None`: nothing.
-    pub session_state: Option<Arc<SessionState>>,
-    /// Present if it has a role, an authorization, or a setting for which rights are needed.
-    pub rights: Option<RightsSince>,
-    /// What SQL's PREPARE has left on it.
-    pub on_server: OnServer,
-    pub sequences: Sequences,
-    /// Present if PostgreSQL was told another application_name than the client's.
-    pub shown_name: Option<Box<ShownName>>,
-}
-
-/// Since when a server has what needs rights, by its session's state.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub struct RightsSince {
-    /// Not later than when it was given the oldest of its role, its authorization and its guarded settings.
-    pub given_at: Time,
-    /// The session that left it last, if all of that is this session's; and when that session had asked for rights last.
-    pub last: Option<(Serial, Time)>,
-}
-
-/// Another application_name than the client's, by `server_application_name`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ShownName {
-    /// What PostgreSQL was told.
-    pub shown: Box<[u8]>,
-    /// What the client had at that time.
-    pub own: Box<[u8]>,
-    /// False: the client has set a name since.
-    pub is_in_force: bool,
-}
-
-impl ShownName {
-    /// PostgreSQL has reported a name. Whether it is this one, so that the client is to see its own.
-    pub fn is_reported(&mut self, name: &[u8]) -> bool {
-        self.is_in_force = *self.shown == *name;
-        self.is_in_force
+    /// A query of the pooler's own has removed the unnamed statement.
+    pub fn unnamed_gone(&mut self) {
+        self.unnamed = session_state::unnamed::NONE;
     }
-}
 
-impl Kept {
-    /// The application_name that PostgreSQL has.
-    pub fn name_at_postgresql(&self) -> &[u8] {
-        match &self.shown_name {
-            Some(name) if name.is_in_force => &name.shown,
-            _ => self.parameters.get(Tracked::APPLICATION_NAME).unwrap_or_default(),
-        }
-    }
-}
-
-/// The reset that has removed a server's base.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub enum Bare {
-    /// DISCARD ALL: `connect_query` runs again.
-    Cleared,
-    /// RESET in `server_reset_query`: the base is set again by name.
-    Reset,
-}
-
-impl Bare {
-    /// None if the server has no base beyond its login.
-    #[must_use]
-    pub fn of(self, is_login: bool) -> Option<Bare> {
-        (!is_login).then_some(self)
+    /// The server comes from another worker: the version of its unnamed statement is not one of this worker's.
+    pub fn unnamed_unknown(&mut self) {
+        self.unnamed = session_state::unnamed::UNKNOWN;
     }
 }
 
@@ -173,56 +117,178 @@ impl Bare {
 #[derive(Debug, Default)]
 pub struct Traces {
     /// A session may have left state on it that was not followed: it is reset before the next session gets it.
-    pub needs_reset: bool,
+    pub(crate) needs_reset: bool,
     /// A reset is removing its base, which is set again after it.
-    pub bare: Option<Bare>,
+    pub(crate) bare: Option<Bare>,
     /// The same, because the catalogue shows side effects that were defined past the pooler. A DISCARD ALL of its
     /// session does not clear this mark.
-    pub tainted: bool,
+    pub(crate) tainted: bool,
     /// A statement that the pooler ran before the client's has failed: what it should have removed may still be there.
-    pub prelude_failed: bool,
+    pub(crate) prelude_failed: bool,
     /// Its client's open transaction defines something that the pool has noted.
-    pub is_unsettled: bool,
+    pub(crate) is_unsettled: bool,
     /// A session has had temporary objects on it, or may have: PostgreSQL no longer takes another `temp_buffers` there.
     //= pg18 runtime-config-resource#GUC-TEMP-BUFFERS
-    pub has_local_buffers: bool,
+    pub(crate) has_local_buffers: bool,
     /// LISTEN has run on it, and no UNLISTEN * since.
-    pub listens: bool,
+    pub(crate) listens: bool,
     /// The process id, as known to its client, of the last session that ran NOTIFY on it; 0: none has.
-    pub notified_by: i32,
+    pub(crate) notified_by: i32,
     /// The beginning of the last text that it was sent, kept for messages of `chaos_check`.
-    pub last_text: Option<Vec<u8>>,
+    pub(crate) last_text: Option<Vec<u8>>,
     /// The statements under way, where slow ones are logged.
-    pub asked: Option<Box<Asked>>,
+    pub(crate) asked: Option<Box<Asked>>,
     /// The query of the configuration's own that it is answering may set parameters.
-    pub query_sets: bool,
+    pub(crate) query_sets: bool,
+}
+
+impl Traces {
+    /// It is reset before the next session gets it.
+    #[inline]
+    pub fn needs_reset(&self) -> bool {
+        self.needs_reset
+    }
+
+    /// Something may be left on it that was not followed.
+    pub fn reset_needed(&mut self) {
+        self.needs_reset = true;
+    }
+
+    /// DISCARD ALL has been answered.
+    pub fn cleared(&mut self) {
+        self.needs_reset = false;
+    }
+
+    /// The reset that has removed its base, until the base is set again.
+    pub fn bare(&self) -> Option<Bare> {
+        self.bare
+    }
+
+    /// The catalogue shows side effects that were defined past the pooler, which may have left something on it.
+    pub fn taint(&mut self) {
+        self.tainted = true;
+    }
+
+    /// It is free: if it is tainted, it needs a reset. Whether it was.
+    pub fn take_taint(&mut self) -> bool {
+        self.needs_reset |= self.tainted;
+        std::mem::take(&mut self.tainted)
+    }
+
+    /// Its client's open transaction defines something that the pool has noted.
+    pub fn is_unsettled(&self) -> bool {
+        self.is_unsettled
+    }
+
+    /// It is free: no transaction on it defines anything any more. Whether one was noted.
+    pub fn take_unsettled(&mut self) -> bool {
+        std::mem::take(&mut self.is_unsettled)
+    }
+
+    /// PostgreSQL takes no other `temp_buffers` there.
+    pub fn has_local_buffers(&self) -> bool {
+        self.has_local_buffers
+    }
+
+    /// LISTEN has run on it, and no UNLISTEN * since.
+    #[inline]
+    pub fn listens(&self) -> bool {
+        self.listens
+    }
+
+    /// UNLISTEN * has been answered.
+    pub fn unlistened(&mut self) {
+        self.listens = false;
+    }
+
+    /// The process id, as known to its client, of the last session that ran NOTIFY on it.
+    pub fn notified_by(&self) -> Option<i32> {
+        (self.notified_by != 0).then_some(self.notified_by)
+    }
+
+    /// A session gets it while `chaos_check` compares: the beginning of the last text is kept from now on.
+    pub fn keep_texts(&mut self) {
+        self.last_text.get_or_insert_default().clear();
+    }
+
+    /// A text is sent, other than a client's.
+    pub fn note_text(&mut self, text: &[u8]) {
+        if let Some(last) = &mut self.last_text {
+            last.clear();
+            last.extend_from_slice(text);
+        }
+    }
+
+    /// The beginning of the last text that it was sent.
+    pub fn last_text(&self) -> &[u8] {
+        self.last_text.as_deref().unwrap_or_default()
+    }
 }
 
 /// The transaction of its client, or the last one.
 #[derive(Debug)]
 pub struct Transaction {
     /// The status in its last ReadyForQuery.
-    pub status: Status,
+    pub(crate) status: Status,
     /// A ReadyForQuery has come since the link.
     #[cfg(debug_assertions)]
-    pub status_seen: bool,
+    pub(crate) status_seen: bool,
     /// When the query under way was sent, or the last answer came.
-    pub query_at: Time,
+    pub(crate) query_at: Time,
     /// When it began: with the first statement that was sent.
-    pub began_at: Option<Time>,
+    pub(crate) began_at: Option<Time>,
     /// Whether statements that other clients have prepared may mean something else after this transaction.
-    pub defines: Defines,
+    pub(crate) defines: Defines,
     /// Its client's transaction may run under another role by SET LOCAL.
-    pub local_rights: bool,
+    pub(crate) local_rights: bool,
     /// A statement under way needs these databases to have no connections; no names: several statements do.
-    pub emptying: Option<Box<[sql::Word]>>,
+    pub(crate) emptying: Option<Box<[sql::Word]>>,
     /// Its client has got an error for the request being answered.
-    pub answer_failed: bool,
+    pub(crate) answer_failed: bool,
     /// What the answer has come to, for statistics.
-    pub tally: Tally,
+    pub(crate) tally: Tally,
 }
 
 impl Transaction {
+    #[inline]
+    pub fn status(&self) -> Status {
+        self.status
+    }
+
+    /// When the query under way was sent, or the last answer came.
+    #[inline]
+    pub fn query_at(&self) -> Time {
+        self.query_at
+    }
+
+    /// When it began.
+    #[inline]
+    pub fn began_at(&self) -> Option<Time> {
+        self.began_at
+    }
+
+    /// A query, or a message with the timeout of a query, is sent.
+    #[inline]
+    pub fn query_sent(&mut self, now: Time) {
+        self.query_at = now;
+    }
+
+    /// A statement is sent: it begins, unless it has begun.
+    #[inline]
+    pub fn begins(&mut self, now: Time) {
+        self.began_at.get_or_insert(now);
+    }
+
+    /// Its session has the server and has sent nothing yet.
+    pub fn not_begun(&mut self) {
+        self.began_at = None;
+    }
+
+    /// Its client has got an error for the request being answered.
+    pub fn answer_failed(&self) -> bool {
+        self.answer_failed
+    }
+
     /// None, since `at`.
     #[must_use]
     pub fn idle(at: Time) -> Transaction {
@@ -246,7 +312,7 @@ impl Transaction {
 pub struct Hold {
     waits: Waits,
     /// The last wait of its session for a limit. It is valid while the session's admission says that it waits.
-    pub limit_wait: LimitWait,
+    pub(crate) limit_wait: LimitWait,
 }
 
 /// What its client's messages wait for.
@@ -261,6 +327,17 @@ enum Waits {
 }
 
 impl Hold {
+    /// The session waits for a limit, since `since`. Its deadline is in milliseconds; 0: none.
+    pub fn wait_for_limit(&mut self, since: Time, deadline_ms: u32) {
+        self.begin();
+        self.limit_wait = LimitWait { since, deadline_ms };
+    }
+
+    /// The last wait of its session for a limit.
+    pub fn limit_wait(&self) -> LimitWait {
+        self.limit_wait
+    }
+
     #[inline]
     pub fn is_on(&self) -> bool {
         self.waits != Waits::No
@@ -299,22 +376,94 @@ impl Hold {
 #[derive(Copy, Clone, Debug, Default)]
 pub struct LimitWait {
     /// Since when it waits for the first of its limits.
-    pub since: Time,
+    pub(crate) since: Time,
     /// Its deadline in milliseconds; 0: none.
-    pub deadline_ms: u32,
+    pub(crate) deadline_ms: u32,
+}
+
+impl LimitWait {
+    /// Since when it waits for the first of its limits.
+    pub fn since(self) -> Time {
+        self.since
+    }
+
+    /// Its deadline in milliseconds; 0: none.
+    pub fn deadline_ms(self) -> u32 {
+        self.deadline_ms
+    }
 }
 
 /// Cancels of its queries.
 #[derive(Debug, Default)]
 pub struct Cancelling {
     /// Cancel connections under way for the linked session, or the last one.
-    pub under_way: u32,
+    pub(crate) under_way: u32,
     /// Its client has asked for a cancel, which waits until the server has answered the pooler's own query.
-    pub is_requested: bool,
-    pub overdue: Overdue,
+    pub(crate) is_requested: bool,
+    pub(crate) overdue: Overdue,
 }
 
 impl Cancelling {
+    /// How many cancel connections are under way for the linked session, or the last one.
+    #[inline]
+    pub fn under_way(&self) -> u32 {
+        self.under_way
+    }
+
+    /// A cancel is sent.
+    pub fn begins(&mut self) {
+        self.under_way += 1;
+    }
+
+    /// A cancel is over. Whether it was the last.
+    pub fn ended(&mut self) -> bool {
+        debug_assert!(self.under_way > 0, "a cancel that ends has begun");
+        self.under_way -= 1;
+        self.under_way == 0
+    }
+
+    /// Its client's cancel waits until the server has answered the pooler's own query.
+    pub fn request(&mut self) {
+        self.is_requested = true;
+    }
+
+    #[inline]
+    pub fn is_requested(&self) -> bool {
+        self.is_requested
+    }
+
+    /// The requested cancel is sent now.
+    pub fn take_request(&mut self) {
+        debug_assert!(self.is_requested, "nothing else waits here");
+        self.is_requested = false;
+    }
+
+    /// Its query has run for longer than it may, and is cancelled.
+    pub fn query_overdue(&mut self, now: Time) {
+        self.overdue = Overdue::Since(now);
+    }
+
+    /// The query that was overdue has been answered, and its cancel may hit the next one.
+    pub fn may_strike_next(&self) -> bool {
+        self.overdue == Overdue::Answered
+    }
+
+    /// The last cancel is over. Whether it could have hit the next query until now.
+    pub fn strikes_no_more(&mut self) -> bool {
+        debug_assert!(self.under_way == 0, "another one may hit");
+        let might = self.may_strike_next();
+        if might {
+            self.overdue = Overdue::No;
+        }
+        might
+    }
+
+    /// A session gets the server.
+    #[inline]
+    pub(crate) fn linked(&mut self) {
+        (self.is_requested, self.overdue) = (false, Overdue::No);
+    }
+
     /// Whether a cancel is wanted or under way, or may hit what comes next.
     #[inline]
     pub fn is_any(&self) -> bool {
@@ -326,30 +475,119 @@ impl Cancelling {
 #[derive(Debug, Default)]
 pub struct End {
     /// The server has closed the connection, or is about to: no Terminate is sent.
-    pub gone: bool,
+    pub(crate) gone: bool,
     /// It is closed when it is released, and why.
     pub close_needed: Option<CloseReason>,
     /// Its client has got the server's own FATAL error.
-    pub fatal_error_forwarded: bool,
+    pub(crate) fatal_error_forwarded: bool,
+}
+
+impl End {
+    /// The server has closed the connection, or is about to.
+    pub fn is_gone(&self) -> bool {
+        self.gone
+    }
+
+    /// The server has closed the connection, or is about to.
+    pub fn server_gone(&mut self) {
+        self.gone = true;
+    }
+
+    /// Its client has got the server's own FATAL error.
+    pub fn has_forwarded_fatal_error(&self) -> bool {
+        self.fatal_error_forwarded
+    }
 }
 
 /// What it works for, and since when.
 #[derive(Debug)]
 pub struct Work {
     /// When the state last changed.
-    pub since: Time,
+    pub(crate) since: Time,
     /// When its present session got it, or the last one.
-    pub linked_at: Time,
+    pub(crate) linked_at: Time,
     /// How long its session had waited for it, in microseconds.
-    pub waited_us: u64,
+    pub(crate) waited_us: u64,
     /// When a session last had it.
-    pub worked_at: Time,
+    pub(crate) worked_at: Time,
     /// When it was lent to this worker, if no session has had it here yet.
-    pub travelled_at: Option<Time>,
+    pub(crate) travelled_at: Option<Time>,
     /// How often it was given to a session.
-    pub uses: u32,
+    pub(crate) uses: u32,
     /// Which class its time is charged to until it is free.
-    pub charge: Option<Charge>,
+    pub(crate) charge: Option<Charge>,
     /// The permits of a transaction whose session has ended.
-    pub permits: Option<Box<Permits>>,
+    pub(crate) permits: Option<Box<Permits>>,
+}
+
+impl Work {
+    /// When the state last changed.
+    #[inline]
+    pub fn since(&self) -> Time {
+        self.since
+    }
+
+    /// The timeout of its state begins anew.
+    pub fn begin_anew(&mut self, now: Time) {
+        self.since = now;
+    }
+
+    /// It is idle, and has been since `since`: on its way from another worker it had no work.
+    pub fn idle_since(&mut self, since: Time) {
+        debug_assert!(since <= self.since, "it was idle before it came");
+        self.since = since;
+    }
+
+    /// How long its session had waited for it, in microseconds.
+    pub fn waited_us(&self) -> u64 {
+        self.waited_us
+    }
+
+    /// When a session last had it.
+    pub fn worked_at(&self) -> Time {
+        self.worked_at
+    }
+
+    /// When it was lent to this worker, if no session has had it here yet.
+    pub fn travelled_at(&self) -> Option<Time> {
+        self.travelled_at
+    }
+
+    /// Another worker has lent it, and it arrives.
+    pub fn travels(&mut self, now: Time) {
+        self.travelled_at = Some(now);
+    }
+
+    /// How often it was given to a session.
+    #[inline]
+    pub fn uses(&self) -> u32 {
+        self.uses
+    }
+
+    /// It is given to a session, or becomes its pool's listener.
+    #[inline]
+    pub fn count_use(&mut self) {
+        self.uses = self.uses.saturating_add(1);
+    }
+
+    /// Whether its time is charged to a class.
+    pub fn is_charged(&self) -> bool {
+        self.charge.is_some()
+    }
+
+    /// The permits of a transaction whose session has ended.
+    pub fn permits(&self) -> Option<&Permits> {
+        self.permits.as_deref()
+    }
+
+    /// The session of the transaction under way has ended: the permits stay until the transaction is over.
+    pub fn keep_permits(&mut self, permits: Option<Box<Permits>>) {
+        debug_assert!(self.permits.is_none(), "a server has the permits of one transaction");
+        self.permits = permits;
+    }
+
+    /// The transaction is over.
+    pub fn take_permits(&mut self) -> Option<Box<Permits>> {
+        self.permits.take()
+    }
 }

@@ -14,7 +14,7 @@ use link::caches::Caches;
 use link::server::Server;
 use session_state::catalogue::Known;
 use session_state::state::{Effects, State};
-use session_state::tracker::{Places, Seen, Tracker};
+use session_state::tracker::{Seen, Tracker};
 use sql::Text;
 use units::{ConnId, PoolId};
 
@@ -96,27 +96,24 @@ impl Poisoner {
         if self.said.contains_key(&conn) {
             return None;
         }
-        let rules = caches.reader.rules(&server.kept.parameters)?;
+        let rules = caches.reader.rules(server.kept.parameters())?;
         let text = compose(dice, !self.unprivileged.contains(&server.pool));
         // As for a session: first undo what others have set, then deallocate their statements of the same names.
         let mut query = Vec::new();
-        if let Some(found) = server.kept.session_state.as_deref() {
-            State::default().write_difference(found, &server.kept.base, &mut query);
+        if let Some(found) = server.kept.session_state() {
+            State::default().write_difference(found, server.kept.base(), &mut query);
         }
         let effects = Effects::read(&Text::new(text.as_bytes(), rules), &caches.tracked);
         let known = Known::default();
-        for statement in Tracker::default().remedy(&effects, None, &mut server.kept.on_server, &known, &Seen::None) {
+        for statement in Tracker::default().remedy(&effects, None, server.kept.on_server_mut(), &known, &Seen::None) {
             query.extend_from_slice(&statement);
             query.push(b';');
             // A DEALLOCATE is never rolled back, so this holds even if a later statement fails.
-            server.kept.on_server.done();
+            server.kept.on_server_mut().done();
         }
         query.extend_from_slice(text.as_bytes());
         self.said.insert(conn, Said { text, failed: false });
-        if let Some(heard) = &mut server.traces.last_text {
-            heard.clear();
-            heard.extend_from_slice(&query);
-        }
+        server.traces.note_text(&query);
         Some(query)
     }
 
@@ -135,25 +132,14 @@ impl Poisoner {
         let text = said.text.as_bytes();
         let mut tracker = Box::new(Tracker::default());
         let mut known = Known::default();
-        tracker.suspect(caches.reader.read(text, &server.kept.parameters, &mut known), text, &known);
-        let rules = caches.reader.rules(&server.kept.parameters).unwrap_or_default();
+        tracker.suspect(caches.reader.read(text, server.kept.parameters(), &mut known), text, &known);
+        let rules = caches.reader.rules(server.kept.parameters()).unwrap_or_default();
         let effects = Effects::read(&Text::new(text, rules), &caches.tracked);
         let count = effects.statements();
         tracker.sent(effects, text);
         for _ in 0..count {
             // None of its statements depends on its command tag.
-            let places = Places {
-                now: units::Time::ZERO,
-                on_server: &mut server.kept.on_server,
-                listens: &mut server.traces.listens,
-                names: None,
-                tracked: &caches.tracked,
-                reported: &server.kept.parameters,
-                first: None,
-                base: &server.kept.base,
-                local_rights: false,
-            };
-            tracker.confirmed(b"SET\0", places);
+            tracker.confirmed(b"SET\0", server.places(&caches.tracked));
         }
         tracker.under_way.finished();
         link::checking::part(server, Some(tracker));

@@ -32,7 +32,7 @@ struct Journey {
 impl Rotation {
     /// Of the idle servers, those that the session may have: any but the one that it had last.
     pub(super) fn others(&self, session: ConnId, pool: &Pool, idle: &mut dyn Iterator<Item = Idle>) -> Vec<ConnId> {
-        if pool.rules.mode == PoolMode::Session {
+        if pool.rules().mode() == PoolMode::Session {
             return Vec::new();
         }
         let last = self.journeys.get(&session).and_then(|journey| journey.last);

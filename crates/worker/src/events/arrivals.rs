@@ -31,8 +31,8 @@ pub(crate) fn take_in(tables: &mut Tables, definitions: &mut OpenDefinitions, st
     let is_known = is_console || has_pool(tables, definitions, pool, &luggage.key, homes);
     if let Some(entry) = tables.pools.get_mut(pool) {
         // A client that has logged in here has proved the newer password.
-        if entry.opening.proved.is_empty() && !luggage.proved.is_empty() {
-            entry.opening.proved = Arc::new(luggage.proved);
+        if entry.opening().proved().is_empty() && !luggage.proved.is_empty() {
+            entry.opening_mut().prove(Arc::new(luggage.proved));
         }
         if let Some(report) = luggage.report {
             learn_report(tables, step, pool, report);
@@ -86,7 +86,7 @@ fn has_pool(tables: &mut Tables, definitions: &mut OpenDefinitions, pool: PoolId
 
 /// Its servers report this at login, as the other process has seen.
 fn learn_report(tables: &mut Tables, step: &mut Step<'_>, id: PoolId, moved: MovedReport) {
-    if tables.pools[id].welcome.report.is_some() {
+    if tables.pools[id].welcome().report().is_some() {
         return;
     }
     let MovedReport { reported, at_login } = moved;
@@ -102,7 +102,7 @@ fn learn_report(tables: &mut Tables, step: &mut Step<'_>, id: PoolId, moved: Mov
     let at_login = at_login.over(&parameters);
     let [parameters, at_login] = [parameters, at_login].map(|values| tables.caches.interned.intern(values));
     let report = LoginReport::new(reported, parameters, at_login, &tables.caches.tracked);
-    tables.pools[id].welcome.report = Some(Arc::new(report));
+    tables.pools[id].welcome_mut().begin_with(report);
     welcome::welcome_all(tables, step, id);
 }
 
@@ -114,14 +114,14 @@ fn arrive(tables: &mut Tables, step: &mut Step<'_>, pool: PoolId, moved: MovedSe
     tables.cancels.note_pid(pid, conn);
     if let Some(entry) = tables.pools.get_mut(pool) {
         if let Some(identity) = Arc::get_mut(&mut tables.sessions[conn].identity) {
-            identity.share_names(&entry.key);
+            identity.share_names(entry.key());
         }
-        entry.counts.sessions += 1;
+        entry.counts_mut().session_came();
         let tracker = tables.sessions[conn].tracker.as_ref();
         if tracker.is_some_and(|tracker| tracker.state().sets_local_buffers()) {
-            entry.servers.sets_local_buffers.set();
+            entry.servers_mut().local_buffers_set();
         }
-        if entry.exchange.homes > 1 && entry.excess() != entry.exchange.published.excess {
+        if entry.has_other_excess() {
             tables.agenda.publish(pool);
         }
         closed_servers::retire_local_buffers(tables, step, pool);
@@ -137,23 +137,22 @@ fn arrive_server(
     companion: Option<ConnId>,
 ) -> ConnId {
     let pool = &mut tables.pools[id];
-    let database = Arc::clone(&pool.database);
-    pool.servers.enter(Group::Recovering);
+    let database = Arc::clone(pool.database());
+    pool.servers_mut().enter(Group::Recovering);
     let tracked = &tables.caches.tracked;
     let make = |name| {
         let arrived = Arrived { pool: id, name, companion, database };
         Server::of_moved(moved, arrived, tracked)
     };
     let conn = tables.servers.insert_with(make);
-    let kept = &mut tables.servers[conn].kept;
-    kept.parameters = tables.caches.interned.intern((*kept.parameters).clone());
+    tables.servers[conn].kept.intern(&mut tables.caches.interned);
     step.actions.push(Action::Adopt { conn });
     conn
 }
 
 /// A server has arrived: it is its companion's, or free.
 fn settle(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId, companion: Option<ConnId>) {
-    let idle_since = tables.servers[server_id].work.since;
+    let idle_since = tables.servers[server_id].work.since();
     loans_received::judge(tables, server_id);
     let Some(conn) = companion else { return loans_received::begin(tables, step, server_id, idle_since) };
     debug_assert!(matches!(tables.servers[server_id].state(), ServerState::Held));
@@ -161,7 +160,7 @@ fn settle(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId, companion
     links::link(tables, step, conn, server_id);
     suspension::hold_server(tables, step, server_id);
     // No transaction has begun yet.
-    tables.servers[server_id].transaction.began_at = None;
+    tables.servers[server_id].transaction.not_begun();
     let session = &mut tables.sessions[conn];
     if let Some(tracker) = session.tracker.as_mut().filter(|tracker| tracker.pinning.is_pinned()) {
         count_pinned(tracker, &mut tables.pools[session.pool]);
@@ -183,12 +182,12 @@ mod tests {
         let of = |password| Proved { keys: None, secret: Some(Secret::parse(password)) };
         for (known, expected) in [(Proved::default(), of("old")), (of("new"), of("new"))] {
             let mut scene = Scene::new(|_| ());
-            scene.tables.pools[POOL].opening.proved = Arc::new(known);
-            let key = scene.tables.pools[POOL].key.clone();
+            scene.tables.pools[POOL].opening_mut().prove(Arc::new(known));
+            let key = scene.tables.pools[POOL].key().clone();
             let luggage = Luggage { key, kills: 0, session: None, server: None, report: None, proved: of("old") };
             let arrived = TakeIn { luggage, pool: POOL, homes: 1, life: Life::default() };
             scene.run(|tables, step| take_in(tables, &mut OpenDefinitions::default(), step, arrived));
-            assert_eq!(scene.tables.pools[POOL].opening.proved.marks(), expected.marks());
+            assert_eq!(scene.tables.pools[POOL].opening().proved().marks(), expected.marks());
         }
     }
 }

@@ -29,10 +29,10 @@ pub(crate) fn chore_progress(
         lost_servers::break_server(tables, limiters, step, conn, CloseReason::ChoreFailed { chore, error: words });
         return;
     }
-    if !server.ledger.is_clear() || server.incoming.skip > 0 || !server.incoming.inbox.is_empty() {
+    if !server.ledger.is_clear() || !server.is_between_messages() {
         return;
     }
-    if server.transaction.status != Status::Idle {
+    if server.transaction.status() != Status::Idle {
         lost_servers::break_server(tables, limiters, step, conn, CloseReason::ChoreInTransaction { chore });
         return;
     }
@@ -43,18 +43,15 @@ pub(crate) fn chore_progress(
         Chore::Check | Chore::Reset => free_servers::restore_or_free(tables, step, conn),
         Chore::Clear => {
             // Whatever the command tag was: it is not cleared again.
-            server.traces.needs_reset = false;
+            server.traces.cleared();
             free_servers::restore_or_free(tables, step, conn);
         }
         Chore::Restore => {
-            if free_servers::runs_connect_query(server) {
-                server.kept.owners.begin(server.kept.owners.of_base());
-            }
-            server.traces.bare = None;
+            server.restored();
             free_servers::free(tables, step, conn);
         }
         Chore::Unlisten => {
-            server.traces.listens = false;
+            server.traces.unlistened();
             free_servers::reset_or_free(tables, step, conn);
         }
         Chore::Poison => {
@@ -85,7 +82,7 @@ fn is_excused(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, chore: Cho
         Chore::Base => {
             let text = format!("{chore} failed: {words}; it is reset after each session that has set something");
             // Where texts are not read, it matters to roles by ALTER ROLE alone.
-            let level = if tables.pools[pool].rules.follows() { Level::Warning } else { Level::Debug };
+            let level = if tables.pools[pool].rules().follows() { Level::Warning } else { Level::Debug };
             tables.view().log_server(step, conn, level, Topic::General, text);
         }
         chore if chore.is_of_names() => name_polls::names_refused(tables, step, conn, words),
@@ -110,7 +107,7 @@ pub(crate) fn listener_progress(
     if !server.ledger.is_clear() {
         return;
     }
-    let listener = tables.pools[server.pool].listener.as_mut();
+    let listener = tables.pools[server.pool].listener_mut();
     let listener = listener.expect("a server that listens is its pool's listener's");
     for conn in listener.answered() {
         listener::attended(tables, step, conn);

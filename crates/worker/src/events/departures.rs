@@ -89,7 +89,7 @@ fn hand_over_pair(
     // A server that was closed in this step has its session's end on the agenda.
     let Some(server) = tables.servers.get(server_id) else { return };
     let session = &tables.sessions[conn];
-    let keeps = tables.pools[server.pool].rules.mode == PoolMode::Session
+    let keeps = tables.pools[server.pool].rules().mode() == PoolMode::Session
         || session.tracker.as_ref().is_some_and(|tracker| tracker.pinning.is_pinned());
     // Without keeping it, it is released by itself.
     if !keeps || !server.can_move() || !session.flow.is_clear() || session.identity.encryption.is_some() {
@@ -99,7 +99,7 @@ fn hand_over_pair(
     let Some(moved) = moved_session(tables, conn) else { return };
     if let Some(state) = state {
         // It is told when a server is released: this one was not.
-        tables.servers[server_id].kept.session_state = (!state.is_initial()).then_some(state);
+        tables.servers[server_id].kept.leave(state);
     }
     tables.sessions[conn].unlink(step.now);
     let server = take_server(tables, step, server_id, Some(conn));
@@ -121,7 +121,7 @@ fn send_off(
     (conn, moved): (ConnId, MovedSession),
     server: Option<(ConnId, MovedServer)>,
 ) {
-    let key = tables.pools.get(tables.sessions[conn].pool).map(|pool| pool.key.clone());
+    let key = tables.pools.get(tables.sessions[conn].pool).map(|pool| pool.key().clone());
     let (pool, user) = ends::take_out(tables, limiters, halves, step, conn);
     tables.sessions.remove(conn);
     let mut sockets = vec![conn];
@@ -151,8 +151,8 @@ fn luggage(
     server: Option<MovedServer>,
 ) -> Luggage {
     let pool = tables.pools.get(pool);
-    let report = pool.and_then(|pool| pool.welcome.report.as_ref());
-    let proved = pool.map(|pool| (*pool.opening.proved).clone());
+    let report = pool.and_then(|pool| pool.welcome().report());
+    let proved = pool.map(|pool| pool.opening().proved().clone());
     let kills = tables.settings.orders.of(&key.database).kills;
     Luggage {
         key,
@@ -181,13 +181,10 @@ fn take_server(tables: &mut Tables, step: &mut Step<'_>, id: ConnId, companion: 
     }
     let pool = &mut tables.pools[server.pool];
     pool.end_charge(step.now, &mut server);
-    pool.servers.leave(Group::Recovering);
-    pool.names.known.lost(id, step.now);
-    if let Some(waits) = &mut pool.measured.wait_sampling {
-        waits.lost(id, step.now);
-    }
+    pool.servers_mut().leave(Group::Recovering);
+    pool.server_lost(id, step.now);
     tables.agenda.publish_shared(pool);
-    tables.agenda.release(server.work.permits.take());
+    tables.agenda.release(server.work.take_permits());
     tables.agenda.feed(server.pool);
     moved
 }
@@ -196,8 +193,8 @@ fn take_server(tables: &mut Tables, step: &mut Step<'_>, id: ConnId, companion: 
 fn hand_over_idle_servers(tables: &mut Tables, step: &mut Step<'_>, id: PoolId) {
     // Ids are common to all workers: this pool may not exist here.
     let Some(pool) = tables.pools.get(id) else { return };
-    let kept = usize::from(pool.counts.sessions > 0);
-    let leaving: Vec<ConnId> = pool.servers.idle.iter().copied().skip(kept).collect();
+    let kept = usize::from(pool.counts().sessions() > 0);
+    let leaving: Vec<ConnId> = pool.servers().idle().iter().copied().skip(kept).collect();
     for server_id in leaving {
         debug_assert!(matches!(tables.servers[server_id].state(), ServerState::Idle));
         if !tables.servers[server_id].can_move() {
@@ -205,7 +202,7 @@ fn hand_over_idle_servers(tables: &mut Tables, step: &mut Step<'_>, id: PoolId) 
             continue;
         }
         let server = take_server(tables, step, server_id, None);
-        let key = tables.pools[id].key.clone();
+        let key = tables.pools[id].key().clone();
         let luggage = luggage(tables, id, key, None, Some(server));
         step.actions.post_to_process(ProcessId::Successor, ToProcess::Moved(Box::new(luggage), vec![server_id]));
         step.actions.post_to_coordinator(moved_away(tables, id, None, true));

@@ -111,10 +111,10 @@ pub(crate) fn canceller_due(tables: &mut Tables, step: &mut Step<'_>, conn: Conn
 pub(crate) fn pool_due(tables: &mut Tables, step: &mut Step<'_>, id: PoolId, at: Time) {
     // Nor are deadlines taken back when a pool is forgotten.
     let Some(pool) = tables.pools.get_mut(id) else { return };
-    if pool.armed.spend(at) {
-        let shared = pool.exchange.homes > 1;
+    if pool.is_due(at) {
+        let shared = pool.exchange().is_shared();
         if shared {
-            pool.exchange.begged.clear();
+            pool.exchange_mut().beg_anew();
             loans::look_around(tables, step, id);
         }
         closed_servers::ended(tables, step, id);

@@ -44,14 +44,15 @@ pub(crate) fn act_on_words(
         return true;
     }
     if let Some((code, words)) = words.lost {
-        tables.servers[conn].end.gone = true;
+        tables.servers[conn].end.server_gone();
         lost_servers::server_lost(tables, limiters, step, conn, code, words);
         return true;
     }
     if let Some(words) = words.dying {
         let server = &mut tables.servers[conn];
-        (server.end.gone, server.end.close_needed) = (true, Some(CloseReason::ShuttingDown));
-        if server.session().is_none() || server.end.fatal_error_forwarded {
+        server.end.server_gone();
+        server.end.close_needed = Some(CloseReason::ShuttingDown);
+        if server.session().is_none() || server.end.has_forwarded_fatal_error() {
             // A client that has got the fatal error gets nothing more. What it sends until the connection ends is not
             // answered.
             lost_servers::break_server(tables, limiters, step, conn, words);

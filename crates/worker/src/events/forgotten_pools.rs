@@ -4,8 +4,6 @@
 
 use machine::Step;
 use machine::mail::ToCoordinator;
-use queueing::board::Cell;
-use units::deadline::Owner;
 use units::{PoolId, limits};
 
 use crate::tables::Tables;
@@ -22,10 +20,10 @@ pub(crate) fn try_to_forget(tables: &mut Tables, step: &mut Step<'_>, id: PoolId
     // No pool counts sessions that have ended and whose sockets are not closed yet.
     let lingers = tables.counts.departing > 0 && tables.sessions.iter().any(|(_, session)| session.pool == id);
     if let Some(pool) = tables.pools.get_mut(id) {
-        let over = pool.is_deserted() && pool.exchange.published == Cell::CALM && !lingers;
+        let over = pool.is_deserted() && pool.exchange().is_calm() && !lingers;
         if !over {
             let at = step.now + limits::FORGET;
-            tables.deadlines.arm(Owner::Pool(id), &mut pool.armed, at);
+            pool.arm(&mut tables.deadlines, at);
             return;
         }
         tables.pools.remove(id, &tables.settings);
@@ -38,11 +36,13 @@ pub(crate) fn try_to_forget(tables: &mut Tables, step: &mut Step<'_>, id: PoolId
 
 #[cfg(test)]
 mod tests {
+    use link::server::Group;
     use machine::Action;
     use machine::mail::Mail;
+    use queueing::board::Cell;
 
     use super::*;
-    use crate::tables::scene::{POOL, Scene};
+    use crate::tables::scene::{POOL, Scene, THERE};
 
     fn is_forgotten(scene: &mut Scene) -> bool {
         let told = scene.asked().into_iter().any(|action| {
@@ -56,21 +56,24 @@ mod tests {
     fn a_pool_is_forgotten_when_nothing_of_it_is_left() {
         type Case = (&'static str, fn(&mut Scene), fn(&mut Scene));
         let cases: [Case; 4] = [
-            ("a client", |scene| _ = scene.session(), |scene| scene.tables.pools[POOL].counts.sessions = 0),
+            ("a client", |scene| _ = scene.session(), |scene| scene.tables.pools[POOL].counts_mut().session_left()),
             (
                 "a cancel",
-                |scene| scene.tables.pools[POOL].counts.cancels = 1,
-                |scene| scene.tables.pools[POOL].counts.cancels = 0,
+                |scene| scene.tables.pools[POOL].counts_mut().cancel_begins(),
+                |scene| scene.tables.pools[POOL].counts_mut().cancel_ended(),
             ),
             (
                 "a lent server",
-                |scene| scene.tables.pools[POOL].servers.lent = 1,
-                |scene| scene.tables.pools[POOL].servers.lent = 0,
+                |scene| {
+                    scene.tables.pools[POOL].servers_mut().enter(Group::Recovering);
+                    scene.tables.pools[POOL].lend_to(THERE, scene.now);
+                },
+                |scene| assert!(scene.tables.pools[POOL].lend_arrived()),
             ),
             (
                 "what the board shows",
-                |scene| scene.tables.pools[POOL].exchange.published.idle = 1,
-                |scene| scene.tables.pools[POOL].exchange.published = Cell::CALM,
+                |scene| _ = scene.tables.pools[POOL].exchange_mut().publish(Cell { idle: 1, ..Cell::CALM }),
+                |scene| _ = scene.tables.pools[POOL].exchange_mut().publish(Cell::CALM),
             ),
         ];
         for (what, put, take) in cases {
@@ -89,7 +92,7 @@ mod tests {
     fn a_client_whose_socket_is_open_still_has_its_pool() {
         let mut scene = Scene::new(|_| ());
         let session = scene.session();
-        scene.tables.pools[POOL].counts.sessions = 0;
+        scene.tables.pools[POOL].counts_mut().session_left();
         scene.tables.counts.departing = 1;
         scene.run(|tables, step| forget(tables, step, POOL));
         assert!(!is_forgotten(&mut scene));

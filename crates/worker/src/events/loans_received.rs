@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use link::server::{Chore, CloseReason, Group, Identity, Server, ServerState};
+use link::server::{Chore, CloseReason, Group, Server, ServerState};
 use machine::Step;
 use machine::action::Action;
 use machine::mail::{Exchange, Lent, ToCoordinator, ToWorker};
@@ -19,12 +19,9 @@ use crate::tables::{Tables, timers};
 /// The other worker's mailbox was full: the server stays.
 fn lend_returned(tables: &mut Tables, step: &mut Step<'_>, lent: Lent) {
     let pool = &mut tables.pools[lent.pool()];
-    pool.servers.leave(Group::Recovering);
-    pool.servers.lent -= 1;
-    pool.exchange.fed.remove(&lent.to);
     // Not again in this round: otherwise a full mailbox would keep the worker busy with this alone.
-    pool.exchange.lends_refused_until = step.now + limits::STRANGER;
-    let id = pool.id;
+    pool.lend_returned(lent.to, step.now + limits::STRANGER);
+    let id = pool.id();
     timers::arm_pool(tables, step, id);
     tables.counts.lends -= 1;
     adopt(tables, step, Server::of_lent(lent.server), lent.idle_since);
@@ -35,26 +32,26 @@ pub(crate) fn lent_to_us(tables: &mut Tables, definitions: &mut OpenDefinitions,
     let mut server = Server::of_lent(lent.server);
     if new_pools::ensure_pool(tables, definitions, pool, lent.key.clone(), lent.homes).is_none() {
         // A reload has removed its database, which the lender did not know yet: the server is closed below.
-        let database = Arc::clone(&server.identity.opened_for);
+        let database = Arc::clone(server.identity.opened_for());
         tables.pools.add(pool, lent.key, lent.homes, database, &tables.settings);
         tables.pools[pool].remove();
     }
     let entry = &mut tables.pools[pool];
-    let Identity { reconnects, opened_for, .. } = &server.identity;
-    let is_current = *reconnects == entry.rules.orders.reconnects && !entry.database.needs_other_servers(opened_for);
+    let (reconnects, opened_for) = (server.identity.reconnects(), server.identity.opened_for());
+    let is_current =
+        reconnects == entry.rules().orders().reconnects && !entry.database().needs_other_servers(opened_for);
     if let Some(report) = lent.report {
         reports::take_along(entry, &mut tables.caches, &report, is_current);
     }
-    entry.exchange.begged.clear();
-    entry.exchange.fed.remove(&from);
-    let known = entry.welcome.is_known(false);
+    entry.exchange_mut().received_from(from);
+    let known = entry.welcome().is_known(false);
     // The receiver reports the move to the coordinator before anything else about this server.
     let moved = ToCoordinator::Moved { pool, from, to: tables.id };
     step.actions.post_to_coordinator(moved);
     step.actions.post_to_worker(from, ToWorker::Received { pool, life: lent.life });
-    server.work.travelled_at = Some(step.now);
+    server.work.travels(step.now);
     if does(&tables.settings, Fault::RejuvenateLent) {
-        server.identity.connected_at = step.now;
+        server.identity.rejuvenate(step.now);
     }
     adopt(tables, step, server, lent.idle_since);
     if known {
@@ -68,9 +65,9 @@ fn adopt(tables: &mut Tables, step: &mut Step<'_>, mut server: Server, idle_sinc
     server.armed = units::deadline::Armed::default();
     server.flow.restart();
     // The versions that it has are the other worker's.
-    server.statements.unnamed = session_state::unnamed::UNKNOWN;
-    server.kept.parameters = tables.caches.interned.intern((*server.kept.parameters).clone());
-    tables.pools[server.pool].servers.enter(Group::Recovering);
+    server.statements.unnamed_unknown();
+    server.kept.intern(&mut tables.caches.interned);
+    tables.pools[server.pool].servers_mut().enter(Group::Recovering);
     let conn = tables.servers.insert_with(|_| server);
     judge(tables, conn);
     step.actions.push(Action::Adopt { conn });
@@ -83,14 +80,14 @@ pub(crate) fn judge(tables: &mut Tables, conn: ConnId) {
     let pool = &tables.pools[server.pool];
     if pool.is_removed() {
         server.end.close_needed = Some(CloseReason::DatabaseRemoved);
-    } else if pool.database.needs_other_servers(&server.identity.opened_for)
-        || server.identity.reconnects != pool.rules.orders.reconnects
+    } else if pool.database().needs_other_servers(server.identity.opened_for())
+        || server.identity.reconnects() != pool.rules().orders().reconnects
     {
         server.end.close_needed = Some(CloseReason::DatabaseChanged);
-    } else if tables.settings.orders.addresses.have_left(&server.identity.host, &server.identity.address) {
+    } else if tables.settings.orders.addresses.have_left(server.identity.host(), server.identity.address()) {
         server.end.close_needed = Some(CloseReason::AddressLeft);
     }
-    if let Some(news) = pool.names.known.news_since(server.work.worked_at) {
+    if let Some(news) = pool.known().news_since(server.work.worked_at()) {
         taint(server, news);
     }
 }
@@ -106,7 +103,7 @@ pub(crate) fn begin(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, idle
             let server = &mut tables.servers[conn];
             if server.state().group() == Group::Idle {
                 // The transfer was no work: it has been idle all the time.
-                server.work.since = idle_since;
+                server.work.idle_since(idle_since);
             }
         }
     }

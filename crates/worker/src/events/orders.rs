@@ -15,7 +15,7 @@ use crate::tables::{Tables, suspension};
 
 /// Whether KILL was ordered for a pool's database since orders were `before`.
 pub(crate) fn is_killed(tables: &Tables, id: PoolId, before: DatabaseOrders) -> bool {
-    let orders = tables.pools.get(id).map(|pool| tables.settings.orders.of(&pool.key.database));
+    let orders = tables.pools.get(id).map(|pool| tables.settings.orders.of(&pool.key().database));
     orders.is_some_and(|orders| orders.kills != before.kills)
 }
 
@@ -40,7 +40,7 @@ pub(crate) fn kill_servers(tables: &mut Tables, step: &mut Step<'_>, id: PoolId)
 
 /// While a pool is paused: closes its servers that nobody uses, and the one that listens for all.
 pub(crate) fn close_free(tables: &mut Tables, step: &mut Step<'_>, id: PoolId) {
-    if !tables.pools[id].rules.orders.paused {
+    if !tables.pools[id].rules().orders().paused {
         return;
     }
     for conn in tables.servers.ids() {

@@ -25,11 +25,14 @@ use crate::tables::{Tables, timers};
 fn place_idle(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<'_>, id: PoolId) {
     loop {
         let pool = &tables.pools[id];
-        let returning = pool.servers.count(Group::Returning);
-        if pool.servers.idle.is_empty() || pool.queue.servable() <= returning || tables.stopping.refuses_new_work() {
+        let returning = pool.servers().count(Group::Returning);
+        if pool.servers().idle().is_empty()
+            || pool.queue().servable() <= returning
+            || tables.stopping.refuses_new_work()
+        {
             return;
         }
-        if let Some(&idle) = pool.servers.idle.back()
+        if let Some(&idle) = pool.servers().idle().back()
             && name_polls::must_learn(tables, step, id, idle)
         {
             return;
@@ -40,7 +43,7 @@ fn place_idle(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<'_>,
                     tables.agenda.go_on(conn);
                 }
             }
-            None if tables.pools[id].servers.count(Group::Returning) > returning => {}
+            None if tables.pools[id].servers().count(Group::Returning) > returning => {}
             None => return,
         }
     }
@@ -59,20 +62,20 @@ pub(crate) fn place(
         return None;
     }
     let pool = tables.pools.get(server.pool)?;
-    let id = pool.id;
+    let id = pool.id();
     if let Some(why) = expired(step.now, server, pool, &tables.settings) {
         closed_servers::close_server(tables, step, server_id, why);
         return None;
     }
-    let is_next = |own: Waiter| pool.queue.peek(step.now).is_none_or(|waiter| own.since < waiter.since);
-    if pool.servers.own.wants_room(step.now) && pool.servers.own.queue.front().is_some_and(is_next) {
-        tables.pools[id].servers.own.evict();
+    let is_next = |own: Waiter| pool.queue().peek(step.now).is_none_or(|waiter| own.since < waiter.since);
+    if pool.servers().own().wants_room(step.now) && pool.servers().own().queue().front().is_some_and(is_next) {
+        tables.pools[id].servers_mut().own_mut().evict();
         closed_servers::close_server(tables, step, server_id, CloseReason::Evicted);
         return None;
     }
     let is_asked =
-        pool.names.known.is_awaited() || pool.names.known.is_overdue(step.now) || pool.measured.wait_sampling.is_some();
-    if (is_asked || pool.exchange.homes > 1 || pool.listener.is_some() || tables.stopping.has_begun())
+        pool.known().is_awaited() || pool.known().is_overdue(step.now) || pool.measured().wait_sampling().is_some();
+    if (is_asked || pool.exchange().is_shared() || pool.listener().is_some() || tables.stopping.has_begun())
         && is_taken(tables, step, id, server_id)
     {
         return None;
@@ -80,14 +83,14 @@ pub(crate) fn place(
     let (waiter, wait_for) = loop {
         let pool = tables.pools.get_mut(id)?;
         let fault = machine::sabotage::misserves(&tables.settings);
-        let Some(Waiter { session: waiter, .. }) = machine::sabotage::pop(&mut pool.queue, step.now, fault) else {
-            let asks = pool.names.known.is_due(step.now, pool.servers.idle.len() > 1);
+        let Some(Waiter { session: waiter, .. }) = machine::sabotage::pop(pool.queue_mut(), step.now, fault) else {
+            let asks = pool.known().is_due(step.now, pool.servers().idle().len() > 1);
             if (asks || pool.is_vacating(step.now)) && !empty_databases::leaves_vacant(tables, step, id, server_id) {
                 name_polls::poll_names(tables, step, server_id);
             }
             return None;
         };
-        if pool.rules.reserve_pool_size > 0 && pool.queue.has_waiters() {
+        if pool.rules().reserve_pool_size() > 0 && pool.queue().has_waiters() {
             tables.agenda.feed(id);
         }
         tables.agenda.publish_shared(pool);
@@ -98,13 +101,13 @@ pub(crate) fn place(
             break (waiter, wait_for);
         }
         // The late session may have been the oldest of all workers; the next one here may be younger than another worker's.
-        if tables.pools.get(id)?.exchange.homes > 1 && is_taken(tables, step, id, server_id) {
+        if tables.pools.get(id)?.exchange().is_shared() && is_taken(tables, step, id, server_id) {
             return None;
         }
     };
     let server_id = disturbances::rotate(tables, step, id, waiter, server_id);
     let pool = &tables.pools[id];
-    if pool.queue.has_waiters() && !pool.servers.idle.is_empty() {
+    if pool.queue().has_waiters() && !pool.servers().idle().is_empty() {
         // Other idle servers must be checked first, and more sessions wait than checks are under way.
         tables.agenda.feed(id);
     }
@@ -119,8 +122,10 @@ pub(crate) fn place(
 fn make_room(tables: &mut Tables, step: &mut Step<'_>, id: PoolId) {
     loop {
         let pool = &mut tables.pools[id];
-        let Some(&oldest) = pool.servers.idle.front().filter(|_| pool.servers.own.wants_room(step.now)) else { return };
-        pool.servers.own.evict();
+        let Some(&oldest) = pool.servers().idle().front().filter(|_| pool.servers().own().wants_room(step.now)) else {
+            return;
+        };
+        pool.servers_mut().own_mut().evict();
         closed_servers::close_server(tables, step, oldest, CloseReason::Evicted);
     }
 }
@@ -133,7 +138,7 @@ fn is_taken(tables: &mut Tables, step: &mut Step<'_>, id: PoolId, server_id: Con
     }
     let (server, pool) = (&tables.servers[server_id], &tables.pools[id]);
     let (is_awaited, is_sampled) =
-        (pool.names.known.is_awaited(), pool.measured.wait_sampling.as_deref().is_some_and(WaitSampling::is_requested));
+        (pool.known().is_awaited(), pool.measured().wait_sampling().is_some_and(WaitSampling::is_requested));
     if pool.needs_listener() {
         // The client for whom it was checked takes another idle server (I6).
         tables.agenda.feed(id);
@@ -142,9 +147,9 @@ fn is_taken(tables: &mut Tables, step: &mut Step<'_>, id: PoolId, server_id: Con
     }
     // It was lent for the sessions that waited here when it came. Workers see each other's state a moment late: each
     // could believe that the other's waiter comes first, and the server would go to and fro for ever.
-    let came_for = |at: Time| pool.queue.oldest().is_some_and(|waiter| waiter.since <= at);
-    let stays = server.work.travelled_at.is_some_and(came_for) && !machine::sabotage::lends_on(&tables.settings);
-    if pool.exchange.homes > 1
+    let came_for = |at: Time| pool.queue().oldest().is_some_and(|waiter| waiter.since <= at);
+    let stays = server.work.travelled_at().is_some_and(came_for) && !machine::sabotage::lends_on(&tables.settings);
+    if pool.exchange().is_shared()
         && !stays
         && let Some((to, since)) = tables.view().stranger(step.now, step.board, pool)
     {
@@ -174,28 +179,25 @@ pub(crate) fn feed(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step
     }
     place_idle(tables, limiters, step, id);
     make_room(tables, step, id);
-    if tables.stopping.refuses_new_work() || tables.pools[id].rules.orders.paused {
+    if tables.stopping.refuses_new_work() || tables.pools[id].rules().orders().paused {
         // A granted server would be given back at once, and requested again.
         return;
     }
     let pool = &mut tables.pools[id];
-    if pool.opening.is_paused(step.now) {
+    if pool.opening().is_paused(step.now) {
         timers::arm_pool(tables, step, id);
         return;
     }
     let lent =
-        if pool.exchange.homes > 1 && pool.missing(u32::MAX, 0) > 0 { loans::borrow(tables, step, id) } else { 0 };
+        if pool.exchange().is_shared() && pool.missing(u32::MAX, 0) > 0 { loans::borrow(tables, step, id) } else { 0 };
     let pool = &mut tables.pools[id];
     for _ in 0..pool.missing(limits::OPENING_MAX, lent) {
-        if pool.opening.requested == 0 {
-            pool.opening.requested_since = step.now;
-        }
-        pool.opening.requested += 1;
+        pool.opening_mut().request(step.now);
         let ask = ToCoordinator::RequestServer {
             pool: id,
             holder: worker.into(),
             reserve: false,
-            classes: pool.queue.at_work(),
+            classes: pool.queue().at_work(),
         };
         step.actions.post_to_coordinator(ask);
     }

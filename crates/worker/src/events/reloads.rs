@@ -48,8 +48,8 @@ pub(crate) fn reconfigure_session(tables: &mut Tables, conn: ConnId) {
 
 /// Whether the password of the pool's user, as auth_file has it, is another one now. The database's own goes before it.
 pub(crate) fn has_another_password(pool: &Pool, new: &Settings, old: &Settings) -> bool {
-    let user = &*pool.key.user;
-    pool.database.password.is_none() && new.secrets.get(user) != old.secrets.get(user)
+    let user = &*pool.key().user;
+    pool.database().password.is_none() && new.secrets.get(user) != old.secrets.get(user)
 }
 
 /// All servers, so that a reload looks at each once, however many pools there are.
@@ -63,8 +63,8 @@ pub(crate) fn servers_by_pool(tables: &Tables) -> BTreeMap<PoolId, Vec<ConnId>> 
 
 /// Whether a pool's servers have to be replaced: RECONNECT was ordered, or its database's entry is another one, or gone.
 pub(crate) fn are_concerned(pool: &Pool, entry: Option<&Database>, settings: &Settings) -> bool {
-    let reconnects = settings.orders.of(&pool.key.database).reconnects != pool.rules.orders.reconnects;
-    reconnects || entry.is_none_or(|entry| entry.needs_other_servers(&pool.database))
+    let reconnects = settings.orders.of(&pool.key().database).reconnects != pool.rules().orders().reconnects;
+    reconnects || entry.is_none_or(|entry| entry.needs_other_servers(pool.database()))
 }
 
 /// Of a pool's servers those are closed that would be encrypted in another way now, whose host has left the address that they are connected to,
@@ -78,23 +78,19 @@ pub(crate) fn retire_outdated(
     (before, asked_for_base): (&Settings, bool),
 ) {
     let new = Arc::clone(&tables.settings);
-    let is_old = |server: &Server| !encryption::is_alike(&new.global.tls, &before.global.tls, &server.identity.address);
-    let is_left = |server: &Server| new.orders.addresses.have_left(&server.identity.host, &server.identity.address);
+    let is_old =
+        |server: &Server| !encryption::is_alike(&new.global.tls, &before.global.tls, server.identity.address());
+    let is_left = |server: &Server| new.orders.addresses.have_left(server.identity.host(), server.identity.address());
     closed_servers::retire_servers(tables, step, own.iter().copied(), is_old, &CloseReason::TlsChanged);
     closed_servers::retire_servers(tables, step, own.iter().copied(), is_left, &CloseReason::AddressLeft);
     if !tables.caches.server_names.are_used() {
-        let is_named = |server: &Server| server.kept.shown_name.is_some();
+        let is_named = |server: &Server| server.kept.has_shown_name();
         closed_servers::retire_servers(tables, step, own.iter().copied(), is_named, &CloseReason::NamesAreOff);
     }
     // A server that has refused the question before would be replaced by one that does the same.
     if !asked_for_base && server_login::asks_for_base(&tables.pools[id], &tables.settings) {
-        closed_servers::retire_servers(
-            tables,
-            step,
-            own,
-            |server| !server.kept.base.is_read(),
-            &CloseReason::DatabaseChanged,
-        );
+        let is_unread = |server: &Server| !server.kept.base().is_read();
+        closed_servers::retire_servers(tables, step, own, is_unread, &CloseReason::DatabaseChanged);
     }
 }
 
@@ -103,8 +99,9 @@ pub(crate) fn take_password(tables: &mut Tables, step: &mut Step<'_>, id: PoolId
     // It may have been forgotten meanwhile.
     let Some(pool) = tables.pools.get_mut(id) else { return };
     let marks = proved.marks();
-    pool.opening.proved = proved;
-    let is_old = |server: &Server| server.pool == id && server.identity.mark.is_some_and(|mark| marks.contradict(mark));
+    pool.opening_mut().prove(proved);
+    let is_old =
+        |server: &Server| server.pool == id && server.identity.mark().is_some_and(|mark| marks.contradict(mark));
     let all = tables.servers.ids();
     closed_servers::retire_servers(tables, step, all, is_old, &CloseReason::PasswordChanged);
 }

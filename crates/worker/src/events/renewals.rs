@@ -47,8 +47,7 @@ pub(crate) fn renewed(
     let to = tables.id;
     step.actions.post_to_coordinator(ToCoordinator::LoansArrived { from: worker, life, to });
     for pool in tables.pools.iter_mut() {
-        pool.exchange.begged.remove(&worker);
-        pool.exchange.fed.remove(&worker);
+        pool.exchange_mut().worker_renewed(worker);
     }
     for server in definitions.of_worker(worker) {
         definitions.settle(tables.pools.iter_mut(), step.now, server, true);

@@ -3,7 +3,6 @@
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use connections::databases::{Address, Host};
 use connections::encryption::{Encryption, Next};
 use link::server::{Chore, CloseReason, Group, Identity, Server, ServerState};
 use link::server_login;
@@ -30,19 +29,17 @@ pub(crate) fn granted(tables: &mut Tables, definitions: &mut OpenDefinitions, st
     let wanted = match new_pools::ensure_pool(tables, definitions, id, key, homes) {
         Some(pool) => {
             if !spare {
-                pool.opening.requested = pool.opening.requested.saturating_sub(1);
-                pool.opening.requested_since = now;
-                pool.opening.requested_reserve = false;
+                pool.opening_mut().granted(now);
             }
-            let coming = pool.servers.count(Group::Idle) + pool.servers.opening();
-            let spared = spare && now >= pool.opening.spare_after;
+            let coming = pool.servers().count(Group::Idle) + pool.servers().opening();
+            let spared = spare && pool.opening().may_open_spare(now);
             // A pool that has to close a server does not open one.
-            let goes = pool.servers.takes_back().is_some();
+            let goes = pool.servers_mut().takes_back().is_some();
             !goes
-                && !pool.rules.orders.paused
+                && !pool.rules().orders().paused
                 && !stopping
-                && !pool.opening.is_paused(now)
-                && (spared || pool.servers_needed() > coming || !pool.servers.own.queue.is_empty())
+                && !pool.opening().is_paused(now)
+                && (spared || pool.servers_needed() > coming || !pool.servers().own().queue().is_empty())
         }
         None => false,
     };
@@ -65,7 +62,7 @@ pub(crate) fn granted(tables: &mut Tables, definitions: &mut OpenDefinitions, st
 /// Opens the server of a session that replicates.
 fn open_own_server(tables: &mut Tables, step: &mut Step<'_>, id: PoolId, serial: Serial, waiter: Waiter) {
     tables.leave_queue(waiter.session);
-    tables.pools[id].servers.own.opens();
+    tables.pools[id].servers_mut().own_mut().opens();
     let server = open_server(tables, step, id, serial, Some(waiter.session));
     tables.sessions[waiter.session].open(server, waiter.since);
     timers::arm_session(tables, waiter.session);
@@ -81,21 +78,12 @@ fn open_server(
 ) -> ConnId {
     let empty = tables.caches.interned.intern(tables.caches.tracked.empty());
     let pool = &mut tables.pools[id];
-    let address = Arc::new(pool.opening.take_host(&pool.database, step.now));
-    pool.servers.enter(ServerState::Connecting.group());
-    let (opened_for, reconnects) = (Arc::clone(&pool.database), pool.rules.orders.reconnects);
-    let identity = |name| Identity {
-        serial,
-        name,
-        local: None,
-        host: Arc::clone(&address),
-        address: Arc::clone(&address),
-        encryption: Encryption::new(&tables.settings.global.tls, &address),
-        mark: None,
-        opened_for,
-        reconnects,
-        connected_at: step.now,
-        opened_for_session: session,
+    let address = Arc::new(pool.take_host(step.now));
+    pool.servers_mut().enter(ServerState::Connecting.group());
+    let (opened_for, reconnects) = (Arc::clone(pool.database()), pool.rules().orders().reconnects);
+    let encryption = Encryption::new(&tables.settings.global.tls, &address);
+    let identity = |name| {
+        Identity::new((serial, name), &address, encryption, opened_for, reconnects, step.now).for_session(session)
     };
     let new = |name| Server::connecting(step.now, id, identity(name), empty);
     let conn = tables.servers.insert_with(new);
@@ -113,25 +101,21 @@ pub(crate) fn server_opened(tables: &mut Tables, step: &mut Step<'_>, conn: Conn
     }
     let mut words = "new connection to server".to_owned();
     if let Some(Ends { local, remote }) = ends.as_deref() {
-        server.identity.local = Some(*local);
-        if let Host::Name(_) = server.identity.address.host {
-            // The address that the name resolved to: SHOW SERVERS shows it, and a cancel has to go there.
-            server.identity.address = Arc::new(Address { host: Host::Ip(remote.ip()), port: remote.port() });
-        }
+        server.identity.connected(*local, *remote);
         let _ = write!(words, " (from {local})");
     }
-    if tables.settings.orders.addresses.have_left(&server.identity.host, &server.identity.address) {
+    if tables.settings.orders.addresses.have_left(server.identity.host(), server.identity.address()) {
         // The name has moved while it was being opened.
         server.end.close_needed = Some(CloseReason::AddressLeft);
     }
-    let next = server.identity.encryption.opened();
+    let next = server.identity.encryption_mut().opened();
     tables.view().log_server(step, conn, Level::Log, Topic::Connections, words);
     go_on(tables, step, conn, next);
 }
 
 /// Bytes of a server that is not logging in yet: its answer to SSLRequest.
 pub(crate) fn server_answered(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, bytes: &[u8]) {
-    match tables.servers[conn].identity.encryption.received(bytes) {
+    match tables.servers[conn].identity.encryption_mut().received(bytes) {
         Ok(next) => go_on(tables, step, conn, next),
         Err(how) => lost_servers::not_encrypted(tables, step, conn, how.into()),
     }
@@ -144,7 +128,7 @@ pub(crate) fn server_secured(tables: &mut Tables, step: &mut Step<'_>, conn: Con
     match outcome {
         Ok(facts) => {
             let words = format!("SSL established: {}", facts.shown());
-            let next = server.identity.encryption.secured((*facts).into());
+            let next = server.identity.encryption_mut().secured((*facts).into());
             tables.view().log_server(step, conn, Level::Log, Topic::Connections, words);
             go_on(tables, step, conn, next);
         }
@@ -167,13 +151,13 @@ fn log_in(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
     let server = &mut tables.servers[conn];
     server.log_in();
     let pool = &tables.pools[server.pool];
-    let database = &pool.database;
+    let database = pool.database();
     let dbname = database.name_at_server();
-    let fixed = [("user", &*pool.key.user), ("database", dbname)];
+    let fixed = [("user", &*pool.key().user), ("database", dbname)];
     let own = database.startup.iter().map(|(name, value)| (name.as_str(), value.as_str()));
     let parameters = fixed.into_iter().chain(own).map(|(name, value)| (name.as_bytes(), value.as_bytes()));
     let minor = tables.settings.global.servers.server_max_protocol_version.minor();
-    let session = server.identity.opened_for_session.and_then(|session| tables.sessions.get(session));
+    let session = server.identity.opened_for_session().and_then(|session| tables.sessions.get(session));
     if let Some(asked) = session.and_then(|session| session.identity.replication.as_ref()) {
         let parameters = parameters.chain([(&b"replication"[..], asked.kind.value())]).chain(asked.parameters.iter());
         step.actions.send_new(conn, |out| frontend::encode_startup_version(out, minor, parameters));
@@ -195,11 +179,11 @@ pub(crate) fn login_computed(tables: &mut Tables, step: &mut Step<'_>, conn: Con
 /// ReadyForQuery: the server has logged in.
 pub(crate) fn logged_in(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
     let server = &mut tables.servers[conn];
-    if let Some(session) = server.identity.opened_for_session {
+    if let Some(session) = server.identity.opened_for_session() {
         return replicating::own_server_ready(tables, step, conn, session);
     }
     server_login::note_reported(server, &mut tables.caches);
-    match tables.pools[server.pool].database.connect_query.clone() {
+    match tables.pools[server.pool].database().connect_query.clone() {
         Some(query) => chores::start_chore(tables, step, conn, Chore::Setup, query.as_bytes()),
         None => set_up(tables, step, conn),
     }
@@ -224,11 +208,11 @@ pub(crate) fn server_ready(tables: &mut Tables, step: &mut Step<'_>, conn: ConnI
     let server = &mut tables.servers[conn];
     let id = server.pool;
     let pool = &mut tables.pools[id];
-    let before = pool.welcome.report.as_ref().map(|report| report.edition);
+    let before = pool.welcome().report().map(|report| report.edition);
     server_login::note_begun(server, pool, &tables.settings, &tables.caches);
     // Only now: a connect_query that fails is a failed login too.
-    pool.opening.pause = None;
-    pool.opening.host_lives(&tables.servers[conn].identity.host);
+    pool.opening_mut().login_succeeded();
+    pool.opening_mut().host_lives(tables.servers[conn].identity.host());
     step.actions.post_to_coordinator(ToCoordinator::Opened { pool: id, holder: tables.id.into() });
     reports::spread(tables, step, id, before);
     free_servers::free(tables, step, conn);
@@ -239,7 +223,8 @@ pub(crate) fn server_ready(tables: &mut Tables, step: &mut Step<'_>, conn: ConnI
 
 #[cfg(test)]
 mod tests {
-    use link::pool::Pause;
+    use std::time::Duration;
+
     use machine::mail::{Mail, Stop};
     use units::{PoolKey, Time};
 
@@ -279,8 +264,12 @@ mod tests {
                 "logins fail",
                 |scene| {
                     scene.waiter(scene.now);
-                    let until = Time(scene.now.0 + 1);
-                    scene.tables.pools[POOL].opening.pause = Some(Pause { failures: 1, failed_at: scene.now, until });
+                    scene.tables.pools[POOL].opening_mut().login_failed(
+                        scene.now,
+                        scene.now,
+                        Duration::from_secs(1),
+                        0,
+                    );
                 },
                 false,
             ),
@@ -296,7 +285,7 @@ mod tests {
                 "a server has to be closed",
                 |scene| {
                     scene.waiter(scene.now);
-                    scene.tables.pools[POOL].servers.shrink(1);
+                    scene.tables.pools[POOL].servers_mut().shrink(1);
                 },
                 false,
             ),
@@ -312,7 +301,7 @@ mod tests {
     fn a_spare_server_is_opened_though_no_session_waits_but_not_soon_after_a_refused_login() {
         let mut scene = Scene::new(|_| ());
         assert!(opens(&mut scene, true));
-        scene.tables.pools[POOL].opening.spare_after = Time(scene.now.0 + 1);
+        scene.tables.pools[POOL].opening_mut().refuse_spares(Time(scene.now.0 + 1));
         assert!(!opens(&mut scene, true));
         scene.now = Time(scene.now.0 + 1);
         assert!(opens(&mut scene, true));
@@ -321,10 +310,10 @@ mod tests {
     #[test]
     fn a_grant_answers_one_request_and_a_spare_one_none() {
         let mut scene = Scene::new(|_| ());
-        scene.tables.pools[POOL].opening.requested = 2;
+        (0..2).for_each(|_| scene.tables.pools[POOL].opening_mut().request(scene.now));
         opens(&mut scene, true);
-        assert_eq!(scene.tables.pools[POOL].opening.requested, 2);
+        assert_eq!(scene.tables.pools[POOL].opening().requested(), 2);
         opens(&mut scene, false);
-        assert_eq!(scene.tables.pools[POOL].opening.requested, 1);
+        assert_eq!(scene.tables.pools[POOL].opening().requested(), 1);
     }
 }

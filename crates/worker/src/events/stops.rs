@@ -42,7 +42,7 @@ pub(crate) fn end_between_transactions(tables: &mut Tables, conn: ConnId) {
         // A stream is no transaction: who replicates goes on from where it was when it comes back. A copy of the cluster is.
         SessionState::Replicating { server } => {
             let server = tables.servers.get(server);
-            server.is_none_or(|server| server.incoming.streams || server.is_between_transactions())
+            server.is_none_or(|server| server.incoming.streams() || server.is_between_transactions())
         }
         SessionState::Leaving { .. } => false,
         _ => true,

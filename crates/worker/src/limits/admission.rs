@@ -17,7 +17,6 @@ use link::first_text::first_text;
 use link::permits::Permits;
 use link::pinned::take_pin_permit;
 use link::request_refusal::RequestRefusal;
-use link::server::LimitWait;
 use link::session::{Admission, SessionState, WaitFor};
 use machine::Step;
 use queueing::classes::{ClassId, LimitKind};
@@ -202,9 +201,7 @@ fn wait_at(
     session.claim.admission = Admission::Waits { ticket };
     match session.state() {
         SessionState::Linked { server } => {
-            let hold = &mut tables.servers[server].hold;
-            hold.begin();
-            hold.limit_wait = LimitWait { since, deadline_ms };
+            tables.servers[server].hold.wait_for_limit(since, deadline_ms);
         }
         _ => {
             // A session that will be refused gets no notice about waiting.
@@ -412,17 +409,14 @@ pub(crate) fn configure_limits(tables: &mut Tables, limiters: &mut Limiters, ste
 pub(crate) fn admit_to_pin(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<'_>, id: PoolId) {
     loop {
         let pool = &mut tables.pools[id];
-        if pool.pins.queue.is_empty() || pool.pinned_max().is_some_and(|max| pool.pins.count >= max) {
-            return;
-        }
-        let waiter = pool.pins.queue.pop().expect("it is not empty");
+        let Some(waiter) = pool.next_to_pin() else { return };
         if deadlines::is_too_late(tables, limiters, step, waiter.session) {
             continue;
         }
         let pool = &mut tables.pools[id];
         let session = &mut tables.sessions[waiter.session];
         take_pin_permit(session.tracker.get_or_insert_default(), pool);
-        pool.counts.count_wait(step.now.micros_since(waiter.since));
+        pool.counts_mut().count_wait(step.now.micros_since(waiter.since));
         session.stop_waiting(step.now);
         tables.agenda.reconsider(waiter.session);
     }

@@ -2,15 +2,13 @@
 
 use std::sync::Arc;
 
-use link::charge::{Charge, Origin};
+use link::charge::Origin;
 use link::first_text::first_text;
-use link::server::ServerState;
 use link::session::{SessionState, WaitFor};
 use machine::Settings;
 use queueing::board::Board;
 use queueing::classes::ClassId;
 use queueing::commented::Commented;
-use queueing::queue::Queue;
 use settings::PoolMode;
 use sql::{Text, begins_transaction};
 use units::{ConnId, WorkerId};
@@ -47,7 +45,7 @@ fn long_or(tables: &mut Tables, class: ClassId, conn: ConnId, bytes: &[u8]) -> C
     let Some(pool) = tables.pools.get_mut(session.pool) else { return class };
     let long = tables.settings.classes.class(class).long;
     // In session mode a client keeps its server, so that its link is not one transaction.
-    let Some(long) = long.filter(|_| pool.rules.mode != PoolMode::Session) else { return class };
+    let Some(long) = long.filter(|_| pool.rules().mode() != PoolMode::Session) else { return class };
     // Without a text there is no fingerprint to look up.
     let Some(text) = first_text(session, bytes) else { return class };
     let origin = if begins_transaction(text) {
@@ -58,7 +56,7 @@ fn long_or(tables: &mut Tables, class: ClassId, conn: ConnId, bytes: &[u8]) -> C
             rules.and_then(|rules| Text::new(text, rules).fingerprint(&tables.caches.key_of_origins).ok());
         fingerprint.map(Origin::of_text)
     };
-    let is_long = origin.is_some_and(|origin| pool.measured.experience.expects_long(origin, text));
+    let is_long = origin.is_some_and(|origin| pool.measured_mut().experience_mut().expects_long(origin, text));
     session.claim.origin = origin;
     if is_long {
         session.claim.class = long.class;
@@ -76,10 +74,11 @@ pub(crate) fn read_classes(tables: &mut Tables, board: &Board) {
 
 fn read_board(tables: &mut Tables, board: &Board) {
     let workers = tables.settings.workers;
-    for pool in tables.pools.iter_mut().filter(|pool| pool.exchange.homes > 1) {
+    for pool in tables.pools.iter_mut().filter(|pool| pool.exchange().is_shared()) {
+        let id = pool.id();
         for worker in (0..workers).map(WorkerId).filter(|worker| *worker != tables.id) {
-            let version = board.classes_version(pool.id, worker);
-            pool.queue.note_board(worker, version, || board.classes(pool.id, worker));
+            let version = board.classes_version(id, worker);
+            pool.queue_mut().note_board(worker, version, || board.classes(id, worker));
         }
     }
 }
@@ -99,12 +98,9 @@ pub(crate) fn reclassify(tables: &mut Tables, before: &Settings) {
         tables.sessions[conn].incoming.inbox = inbox;
     }
     for pool in tables.pools.iter_mut() {
-        let old = std::mem::replace(&mut pool.queue, Queue::new(&classes, pool.exchange.homes));
-        let mut waiters: Vec<_> = old.waiters().collect();
-        waiters.sort_by_key(|waiter| waiter.since);
-        for waiter in waiters {
+        for waiter in pool.take_classes(&classes) {
             let session = &mut tables.sessions[waiter.session];
-            let moved = pool.queue.push(session.claim.class, waiter.session, waiter.since, waiter.since);
+            let moved = pool.queue_mut().push(session.claim.class, waiter.session, waiter.since, waiter.since);
             if let SessionState::Waiting { wait_for: WaitFor::Server | WaitFor::Login, .. } = session.state() {
                 session.take_ticket(moved);
             }
@@ -113,16 +109,7 @@ pub(crate) fn reclassify(tables: &mut Tables, before: &Settings) {
     for conn in tables.servers.ids() {
         let server = &mut tables.servers[conn];
         let pool = &mut tables.pools[server.pool];
-        // The queue may not have counted server time before, and now does.
-        let linked = matches!(server.state(), ServerState::Linked(_));
-        let linked_since = linked.then_some(server.work.since);
-        let since = server.work.charge.take().map(|charge| charge.since).or(linked_since);
-        if let Some(since) = since.filter(|_| pool.queue.is_counted()) {
-            let session = server.session().and_then(|session| tables.sessions.get(session));
-            let class = session.map(|session| session.claim.class).unwrap_or_default();
-            pool.queue.begin(class, since);
-            // The first statement of its transaction is not known any more.
-            server.work.charge = Some(Charge { class, since, origin: None });
-        }
+        let session = server.session().and_then(|session| tables.sessions.get(session));
+        pool.charge_anew(session.map(|session| session.claim.class).unwrap_or_default(), server);
     }
 }

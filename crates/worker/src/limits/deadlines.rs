@@ -53,8 +53,8 @@ fn apply_deadline_of(tables: &mut Tables, limiters: &mut Limiters, step: &mut St
     let (class, pool) = (session.claim.class, session.pool);
     let pool = &tables.pools[pool];
     // It waits in another queue, whose pace is not known.
-    let Some((place, len)) = pool.queue.place(class, ticket) else { return timers::arm_session(tables, conn) };
-    let expected = pool.queue.expected_wait(class, step.now, place);
+    let Some((place, len)) = pool.queue().place(class, ticket) else { return timers::arm_session(tables, conn) };
+    let expected = pool.queue().expected_wait(class, step.now, place);
     let expected = expected.filter(|_| wait_for == WaitFor::Server && pool.has_all_it_gets(step.now, class));
     let late = expected.filter(|expected| waited + *expected > Duration::from_millis(allowed.into()));
     // It is expected to be served in time.
@@ -94,7 +94,7 @@ pub(crate) fn waited_too_long(tables: &mut Tables, limiters: &mut Limiters, step
     let SessionState::Waiting { since, .. } = session.state() else {
         unreachable!("only a session that waits is due so")
     };
-    let timeout = tables.pools[session.pool].rules.query_timeout.expect("it is due by its query_timeout");
+    let timeout = tables.pools[session.pool].rules().query_timeout().expect("it is due by its query_timeout");
     let waited = step.now.since(since).as_millis();
     let detail = format!("waited_ms={waited} query_timeout_ms={}", timeout.as_millis());
     let (why, detail) = tables.view().with_pin_limit(conn, RequestRefusal::QueryTimeout, detail);

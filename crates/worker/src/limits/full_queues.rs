@@ -42,15 +42,15 @@ fn bound_queue_of(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<
     let pool = &tables.pools[session.pool];
     // Each worker's part, but at least one: otherwise no session could wait if the limit is below the number of
     // workers.
-    if pool.queue.waiting(session.claim.class) <= max.div_ceil(u32::from(pool.exchange.homes.max(1))) {
+    if pool.queue().waiting(session.claim.class) <= max.div_ceil(u32::from(pool.exchange().homes().max(1))) {
         return;
     }
     let (name, id) = (class.name.clone(), session.claim.class);
     // When the next of them is served, there is room for one.
-    let room_in = pool.queue.expected_wait(id, step.now, 1).unwrap_or(UNKNOWN);
+    let room_in = pool.queue().expected_wait(id, step.now, 1).unwrap_or(UNKNOWN);
     let goes = match class.overflow {
         Overflow::RejectNewest => conn,
-        Overflow::DropOldest => pool.queue.oldest_of(id).expect("more wait than may").session,
+        Overflow::DropOldest => pool.queue().oldest_of(id).expect("more wait than may").session,
     };
     let retry_ms = room_in.as_millis().max(1);
     let detail = format!("limit={max} remaining=0 retry_after_ms={retry_ms} class={name}");

@@ -44,7 +44,7 @@ pub(crate) fn admit_linked(
         let session = tables.sessions.get_mut(conn)?;
         let server_id = session.server()?;
         let server = tables.servers.get_mut(server_id)?;
-        let is_over = server.ledger.is_clear() && server.transaction.status == Status::Idle;
+        let is_over = server.ledger.is_clear() && server.transaction.status() == Status::Idle;
         let discards = session.incoming.skip == 0 || session.incoming.rest == Rest::Discard;
         if matches!(session.claim.admission, Admission::Waits { .. }) {
             // The hold was ended for another reason.
@@ -85,7 +85,7 @@ pub(crate) fn admit_linked(
                 // Skipped, as for a session without a server. They are left over from a COPY that has failed.
                 held.pass_over(header);
                 at += HEADER_LEN;
-                server.transaction.query_at = step.now;
+                server.transaction.query_sent(step.now);
                 continue;
             }
             _ => {}

@@ -166,8 +166,7 @@ pub(crate) fn pass_permits_on(tables: &mut Tables, conn: ConnId, server: ConnId)
     if let Some(server) = tables.servers.get_mut(server)
         && session.claim.permits.is_some()
     {
-        debug_assert!(server.work.permits.is_none(), "a server has the permits of one transaction");
-        server.work.permits = session.claim.permits.take();
+        server.work.keep_permits(session.claim.permits.take());
     }
 }
 
@@ -181,7 +180,7 @@ pub(crate) fn count_ended(
     pool: PoolId,
     before: u64,
 ) {
-    let ended = tables.pools[pool].counts.totals.transactions.saturating_sub(before);
+    let ended = tables.pools[pool].counts().totals().transactions.saturating_sub(before);
     if let Some(client) = client.filter(|_| ended > 0) {
         count_for_limits(tables, limiters, step, client, u32::try_from(ended).unwrap_or(u32::MAX), 0);
     }
@@ -250,5 +249,5 @@ pub(crate) fn taken_permits<'t>(
     servers: &'t Table<Server>,
 ) -> impl Iterator<Item = &'t Permits> {
     let of_sessions = sessions.iter().filter_map(|(_, session)| session.claim.permits.as_deref());
-    of_sessions.chain(servers.iter().filter_map(|(_, server)| server.work.permits.as_deref()))
+    of_sessions.chain(servers.iter().filter_map(|(_, server)| server.work.permits()))
 }

@@ -24,19 +24,18 @@ use crate::tables::{Tables, timers};
 pub(crate) fn must_wait_to_pin(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, messages: &[u8]) -> bool {
     let session = &mut tables.sessions[conn];
     let pool = &mut tables.pools[session.pool];
-    if !pool.rules.follows() || !pins(session, messages, &mut tables.caches.reader) {
+    if !pool.rules().follows() || !pins(session, messages, &mut tables.caches.reader) {
         return false;
     }
     let tracker = session.tracker.get_or_insert_default();
     if tracker.has_pin_permit {
         return false;
     }
-    let full = pool.pinned_max().is_some_and(|max| pool.pins.count >= max);
-    if !full && pool.pins.queue.is_empty() {
+    if pool.may_pin() && pool.pins().queue().is_empty() {
         take_pin_permit(tracker, pool);
         return false;
     }
-    let ticket = pool.pins.queue.push(conn, step.now);
+    let ticket = pool.pins_mut().wait(conn, step.now);
     session.wait(step.now, WaitFor::Pin, ticket, false);
     timers::arm_session(tables, conn);
     true
@@ -47,7 +46,7 @@ pub(crate) fn return_pin_permit(tables: &mut Tables, conn: ConnId) {
     let session = &mut tables.sessions[conn];
     let had_permit = session.tracker.as_mut().is_some_and(|tracker| std::mem::take(&mut tracker.has_pin_permit));
     if had_permit {
-        tables.pools[session.pool].pins.count -= 1;
+        tables.pools[session.pool].pins_mut().permit_returned();
         tables.agenda.admit_to_pin(session.pool);
     }
 }

@@ -112,7 +112,7 @@ pub(crate) fn refuse_request(
     let is_in = !matches!(session.state(), SessionState::Waiting { wait_for: WaitFor::Login, .. });
     session.stop_waiting(step.now);
     let pool = &tables.pools[session.pool];
-    if !(pool.rules.follows() && is_in) {
+    if !(pool.rules().follows() && is_in) {
         tables.agenda.refuse_as(conn, error);
         return;
     }

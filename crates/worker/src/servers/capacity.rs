@@ -16,16 +16,17 @@ pub(crate) fn request_reserve(tables: &mut Tables, step: &mut Step<'_>, id: Pool
     let leaves = does(&tables.settings, Fault::LeaveReserve);
     let pool = &mut tables.pools[id];
     let waited = pool.oldest().map(|waiter| step.now.since(waiter.since));
-    let due =
-        !pool.rules.orders.paused && pool.lacks_reserve() && waited.is_some_and(|waited| waited >= timeout) && !leaves;
-    if due && !pool.opening.is_paused(step.now) {
-        pool.opening.requested_reserve = true;
-        pool.opening.requested += 1;
+    let due = !pool.rules().orders().paused
+        && pool.lacks_reserve()
+        && waited.is_some_and(|waited| waited >= timeout)
+        && !leaves;
+    if due && !pool.opening().is_paused(step.now) {
+        pool.opening_mut().request_reserve();
         let ask = ToCoordinator::RequestServer {
             pool: id,
             holder: worker.into(),
             reserve: true,
-            classes: pool.queue.at_work(),
+            classes: pool.queue().at_work(),
         };
         step.actions.post_to_coordinator(ask);
     }
@@ -41,12 +42,12 @@ pub(crate) fn log_reserve(tables: &Tables, step: &mut Step<'_>, id: PoolId) {
 
 /// The coordinator asks whether requested servers are still needed.
 pub(crate) fn inquired(tables: &Tables, step: &mut Step<'_>, id: PoolId) {
-    let unpaused = tables.pools.get(id).filter(|pool| !pool.rules.orders.paused);
+    let unpaused = tables.pools.get(id).filter(|pool| !pool.rules().orders().paused);
     let count = unpaused.map_or(0, |pool| {
-        let coming = pool.servers.coming();
-        pool.servers_needed().saturating_sub(coming) + pool.servers.own.queue.len()
+        let coming = pool.servers().coming();
+        pool.servers_needed().saturating_sub(coming) + pool.servers().own().queue().len()
     });
-    let classes = tables.pools.get(id).map(|pool| pool.queue.at_work()).unwrap_or_default();
+    let classes = tables.pools.get(id).map(|pool| pool.queue().at_work()).unwrap_or_default();
     let wants = ToCoordinator::StillNeeded { pool: id, holder: tables.id.into(), count, classes };
     step.actions.post_to_coordinator(wants);
 }
@@ -55,8 +56,7 @@ pub(crate) fn inquired(tables: &Tables, step: &mut Step<'_>, id: PoolId) {
 pub(crate) fn dropped(tables: &mut Tables, id: PoolId, count: u32, reserve: bool) {
     // It may have been forgotten meanwhile.
     let Some(pool) = tables.pools.get_mut(id) else { return };
-    pool.opening.requested = pool.opening.requested.saturating_sub(count);
-    pool.opening.requested_reserve &= !reserve;
+    pool.opening_mut().requests_dropped(count, reserve);
     tables.agenda.feed(id);
 }
 
@@ -79,8 +79,10 @@ mod tests {
 
     /// A scene in which a session has waited for as long as it takes.
     fn scene(change: impl FnOnce(&mut Settings)) -> Scene {
-        let mut scene = Scene::new(change);
-        scene.tables.pools[POOL].rules.reserve_pool_size = 1;
+        let mut scene = Scene::new(|settings| {
+            settings.global.pools.reserve_pool_size = 1;
+            change(settings);
+        });
         scene.waiter(scene.now);
         scene.now = scene.now + TIMEOUT;
         scene
@@ -112,11 +114,10 @@ mod tests {
     fn the_reserve_is_left_alone_where_it_would_serve_no_session() {
         type Case = (&'static str, fn(&mut Scene));
         let cases: [Case; 3] = [
-            ("there is none", |scene| scene.tables.pools[POOL].rules.reserve_pool_size = 0),
+            ("there is none", |scene| scene.configure(|settings| settings.global.pools.reserve_pool_size = 0)),
             ("a server is idle", |scene| _ = scene.idle_server(scene.now)),
             ("logins fail", |scene| {
-                let pause = link::pool::Pause { failures: 1, failed_at: scene.now, until: Time(scene.now.0 + 1) };
-                scene.tables.pools[POOL].opening.pause = Some(pause);
+                scene.tables.pools[POOL].opening_mut().login_failed(scene.now, scene.now, Duration::from_secs(1), 0);
             }),
         ];
         for (case, prepare) in cases {

@@ -16,7 +16,7 @@ pub(crate) fn start_chore(tables: &mut Tables, step: &mut Step<'_>, server_id: C
     turn_server(tables, step, server_id, |server| server.ask(chore));
     let server = &mut tables.servers[server_id];
     server.ledger.sent(Answerer::Chore, Expect::Query);
-    server.statements.unnamed = session_state::unnamed::NONE;
+    server.statements.unnamed_gone();
     step.actions.send_new(server_id, |out| Query { text: query }.encode(out));
     step.actions.watch(server_id, &mut server.flow, true);
 }

@@ -1,6 +1,5 @@
 //! How servers are closed, and their tokens given back to the coordinator.
 
-use link::pool::LocalBuffers;
 use link::relaying::has_said_goodbye;
 use link::server::{CloseReason, Group, Server, ServerState};
 use machine::Step;
@@ -8,7 +7,6 @@ use machine::action::Action;
 use machine::mail::ToCoordinator;
 use machine::observe::{Level, Topic};
 use settings::PoolMode;
-use units::deadline::Owner;
 use units::{ConnId, PoolId, Time, limits};
 use wire::{frontend, sqlstate};
 
@@ -39,40 +37,34 @@ pub(crate) fn remove_server(tables: &mut Tables, step: &mut Step<'_>, conn: Conn
     let listened = matches!(server.state(), ServerState::Listening);
     let is_at_work = is_at_work(&server);
     let greeted = !matches!(server.state(), ServerState::Connecting | ServerState::LoggingIn(_));
-    if greeted && !server.end.gone && server.flow.is_clear() && server.is_clean() {
+    if greeted && !server.end.is_gone() && server.flow.is_clear() && server.is_clean() {
         step.actions.send_new(conn, frontend::encode_terminate);
     }
     step.actions.push(Action::Close { conn, last_words: false });
     let pool = &mut tables.pools[id];
-    pool.servers.closed(&why);
-    pool.servers.leave(group);
-    if server.identity.opened_for_session.is_some() {
-        pool.servers.own.closed(group);
-    }
+    pool.servers_mut().remove(conn, group, server.identity.opened_for_session().is_some(), &why);
     pool.end_charge(step.now, &mut server);
-    pool.servers.idle.retain(|&idle| idle != conn);
     // PostgreSQL may have been restarted with another configuration.
-    pool.welcome.is_stale |= server.end.gone && pool.has_no_server();
-    pool.names.known.lost(conn, step.now);
-    if let Some(waits) = &mut pool.measured.wait_sampling {
-        waits.lost(conn, step.now);
+    if server.end.is_gone() && pool.has_no_server() {
+        pool.welcome_mut().become_stale();
     }
+    pool.server_lost(conn, step.now);
     tables.agenda.publish_shared(pool);
     if is_at_work {
         let at = step.now + limits::ENDING;
-        pool.servers.ends_at(at);
-        tables.deadlines.arm(Owner::Pool(id), &mut pool.armed, at);
+        pool.servers_mut().ends_at(at);
+        pool.arm(&mut tables.deadlines, at);
     } else {
         let freed = ToCoordinator::Freed { pool: id, holder: tables.id.into(), fresh: group == Group::Opening };
         step.actions.post_to_coordinator(freed);
     }
-    if server.traces.is_unsettled {
+    if server.traces.is_unsettled() {
         tables.agenda.follow(Followup::Settle { pool: id, server: conn, lost: true });
     }
     tables.agenda.feed(id);
     forget_database(tables, step.now, id);
-    tables.agenda.release(server.work.permits.take());
-    if let Some(session) = server.identity.opened_for_session {
+    tables.agenda.release(server.work.take_permits());
+    if let Some(session) = server.identity.opened_for_session() {
         end_its_own_session(tables, session, &server, &why);
     }
     if listened {
@@ -83,30 +75,30 @@ pub(crate) fn remove_server(tables: &mut Tables, step: &mut Step<'_>, conn: Conn
 /// Whether PostgreSQL may still be at work for a server when its connection is closed.
 fn is_at_work(server: &Server) -> bool {
     let has_begun = !matches!(server.state(), ServerState::Connecting | ServerState::LoggingIn(_));
-    has_begun && !server.end.gone && !server.ledger.is_clear()
+    has_begun && !server.end.is_gone() && !server.ledger.is_clear()
 }
 
 /// Servers of a pool that were closed at work are taken to have ended: they do not count any more.
 pub(crate) fn ended(tables: &mut Tables, step: &mut Step<'_>, id: PoolId) {
     // The pool may have been forgotten meanwhile.
     let Some(pool) = tables.pools.get_mut(id) else { return };
-    while pool.servers.take_ended(step.now) {
+    while pool.servers_mut().take_ended(step.now) {
         step.actions.post_to_coordinator(ToCoordinator::Freed { pool: id, holder: tables.id.into(), fresh: false });
     }
-    if let Some(at) = pool.servers.next_end() {
-        tables.deadlines.arm(Owner::Pool(id), &mut pool.armed, at);
+    if let Some(at) = pool.servers().next_end() {
+        pool.arm(&mut tables.deadlines, at);
     }
     forget_database(tables, step.now, id);
 }
 
 /// A server was closed that was one session's own. If the session has not ended already, or for a better reason, it ends.
 fn end_its_own_session(tables: &mut Tables, session: ConnId, server: &Server, why: &CloseReason) {
-    let is_within = server.incoming.skip > 0 && server.incoming.skip_forward;
-    if is_within || server.end.gone && has_said_goodbye(server) {
+    let is_within = server.incoming.is_within_answer();
+    if is_within || server.end.is_gone() && has_said_goodbye(server) {
         // Its client knows already, or is within a message that cannot be completed.
         return tables.agenda.end(session, SessionEnd::Dismissed(why.clone().into()));
     }
-    let code = if server.end.gone { sqlstate::CONNECTION_FAILURE } else { sqlstate::ADMIN_SHUTDOWN };
+    let code = if server.end.is_gone() { sqlstate::CONNECTION_FAILURE } else { sqlstate::ADMIN_SHUTDOWN };
     tables.agenda.refuse_with(session, code, why.clone());
 }
 
@@ -123,9 +115,9 @@ pub(crate) fn refuse_transaction_block(tables: &mut Tables, step: &mut Step<'_>,
 pub(crate) fn shrink(tables: &mut Tables, step: &mut Step<'_>, pool: PoolId, count: u32) {
     // The pool does not exist here yet, or any more.
     let Some(entry) = tables.pools.get_mut(pool) else { return };
-    entry.servers.shrink(count);
+    entry.servers_mut().shrink(count);
     // The others are closed when they become free.
-    while let Some(idle) = tables.pools[pool].servers.take_idle_surplus() {
+    while let Some(idle) = tables.pools[pool].servers_mut().take_idle_surplus() {
         close_server(tables, step, idle, CloseReason::Surplus);
     }
 }
@@ -144,7 +136,7 @@ pub(crate) fn close_fast(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId)
     // It need not be closed, or it has no session and is closed like any other.
     let (Some(why), Some(session)) = (server.end.close_needed.clone(), server.session()) else { return false };
     let in_session_mode =
-        tables.pools[server.pool].rules.mode == PoolMode::Session || matches!(server.state(), ServerState::Own(_));
+        tables.pools[server.pool].rules().mode() == PoolMode::Session || matches!(server.state(), ServerState::Own(_));
     let torn = tables.sessions[session].is_torn();
     if !in_session_mode || torn {
         return false;
@@ -163,18 +155,18 @@ pub(crate) fn forget_database(tables: &mut Tables, now: Time, id: PoolId) {
     }
     // A server that was closed at work is still counted, and reports nothing.
     if pool.has_no_server() {
-        pool.welcome.report = None;
+        pool.welcome_mut().forget_report();
     }
 }
 
 /// The coordinator wants a server back, preferably an idle one: another pool waits at a cap that both share.
 pub(crate) fn recalled(tables: &mut Tables, step: &mut Step<'_>, id: PoolId, busy: bool) {
-    let idle = tables.pools.get(id).and_then(|pool| pool.servers.idle.front().copied());
+    let idle = tables.pools.get(id).and_then(|pool| pool.servers().idle().front().copied());
     if let Some(conn) = idle {
         return close_server(tables, step, conn, CloseReason::Evicted);
     }
-    if busy && let Some(pool) = tables.pools.get_mut(id).filter(|pool| pool.servers.unpromised() > 0) {
-        pool.servers.yield_one();
+    if busy && let Some(pool) = tables.pools.get_mut(id).filter(|pool| pool.servers().unpromised() > 0) {
+        pool.servers_mut().yield_one();
         return;
     }
     let nothing = ToCoordinator::NothingIdle { pool: id, holder: tables.id.into(), busy };
@@ -204,12 +196,9 @@ pub(crate) fn retire_servers(
 /// Once a session of the pool sets `temp_buffers`, idle servers are closed that do not take it any more.
 pub(crate) fn retire_local_buffers(tables: &mut Tables, step: &mut Step<'_>, pool: PoolId) {
     let entry = &mut tables.pools[pool];
-    if entry.servers.sets_local_buffers != LocalBuffers::SetNow {
-        return;
+    if let Some(idle) = entry.servers_mut().idle_to_retire() {
+        retire_servers(tables, step, idle, |server| server.traces.has_local_buffers(), &CloseReason::LocalBuffers);
     }
-    entry.servers.sets_local_buffers = LocalBuffers::Set;
-    let idle: Vec<ConnId> = entry.servers.idle.iter().copied().collect();
-    retire_servers(tables, step, idle, |server| server.traces.has_local_buffers, &CloseReason::LocalBuffers);
 }
 
 #[cfg(test)]
@@ -228,12 +217,12 @@ mod tests {
         let nothing = Arc::new(tables.caches.tracked.empty());
         let report = LoginReport::new(Vec::new(), Arc::clone(&nothing), nothing, &tables.caches.tracked);
         let pool = &mut tables.pools[POOL];
-        pool.welcome.take(report, false);
-        pool.servers.ends_at(now + limits::ENDING);
+        pool.welcome_mut().take(report, false);
+        pool.servers_mut().ends_at(now + limits::ENDING);
         forget_database(tables, now, POOL);
-        assert!(tables.pools[POOL].welcome.report.is_some(), "nobody wants it empty");
+        assert!(tables.pools[POOL].welcome().report().is_some(), "nobody wants it empty");
         tables.pools[POOL].vacate(Time(now.0 + 1));
         forget_database(tables, now, POOL);
-        assert!(tables.pools[POOL].welcome.report.is_none());
+        assert!(tables.pools[POOL].welcome().report().is_none());
     }
 }

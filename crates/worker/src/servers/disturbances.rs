@@ -44,7 +44,7 @@ pub(crate) fn is_disturbed(tables: &mut Tables, step: &mut Step<'_>, conn: ConnI
     chores::turn_server(tables, step, conn, |server| server.ask(question.chore));
     let server = &mut tables.servers[conn];
     server.ledger.sent(question.answerer, Expect::Query);
-    server.statements.unnamed = session_state::unnamed::NONE;
+    server.statements.unnamed_gone();
     step.actions.send_new(conn, |out| Query { text: &question.text }.encode(out));
     step.actions.watch(conn, &mut server.flow, true);
     true
@@ -71,7 +71,7 @@ pub(crate) fn usable(
     servers: &Table<Server>,
     pool: &Pool,
 ) -> impl Iterator<Item = Idle> {
-    pool.servers.idle.iter().filter_map(move |conn| {
+    pool.servers().idle().iter().filter_map(move |conn| {
         let server = servers.get(*conn)?;
         let fresh = settings.global.servers.server_check_query.0.is_none() || !is_stale(now, server, settings);
         (fresh && expired(now, server, pool, settings).is_none()).then_some((*conn, server.backend.pid))

@@ -26,10 +26,9 @@ pub(crate) fn detach(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId
         return;
     }
     server.hold.end();
-    server.incoming.skip_forward = false;
+    server.incoming.forward_no_more();
     if machine::sabotage::skips_drain(&tables.settings) {
-        server.ledger = link::server::Ledger::default();
-        server.transaction.status = Status::Idle;
+        server.forget_owed();
         free_servers::free(tables, step, server_id);
         return;
     }
@@ -37,7 +36,7 @@ pub(crate) fn detach(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId
         free_servers::reset_or_free(tables, step, server_id);
         return;
     }
-    if !server.ledger.owed().owes_one(server.transaction.status) {
+    if !server.ledger.owed().owes_one(server.transaction.status()) {
         closed_servers::close_server(tables, step, server_id, CloseReason::ClientGoneUnfinished);
         return;
     }
@@ -45,7 +44,7 @@ pub(crate) fn detach(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId
         end_batch(server_id, server, step);
     }
     server.ledger.disown();
-    let calm = server.ledger.is_clear() && server.incoming.skip == 0 && server.incoming.inbox.is_empty();
+    let calm = server.ledger.is_clear() && server.is_between_messages();
     step.actions.watch(server_id, &mut server.flow, true);
     if calm {
         chores::start_chore(tables, step, server_id, Chore::Rollback, b"ROLLBACK");
@@ -73,17 +72,17 @@ pub(crate) fn drain_progress(tables: &mut Tables, step: &mut Step<'_>, conn: Con
         end_batch(conn, server, step);
     }
     question_syncs(step, conn, server);
-    if !server.ledger.is_clear() || server.incoming.skip > 0 || !server.incoming.inbox.is_empty() {
+    if !server.ledger.is_clear() || !server.is_between_messages() {
         if read > limits::DRAIN_LEN_MAX {
             stop(tables, step, conn);
         }
         return;
     }
-    if server.cancel.under_way > 0 {
+    if server.cancel.under_way() > 0 {
         // A cancel under way might hit the pooler's next query.
         return;
     }
-    match server.transaction.status {
+    match server.transaction.status() {
         Status::Idle => free_servers::reset_or_free(tables, step, conn),
         Status::InTransaction | Status::Failed => chores::start_chore(tables, step, conn, Chore::Rollback, b"ROLLBACK"),
     }

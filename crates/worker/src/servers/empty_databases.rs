@@ -16,8 +16,8 @@ pub(crate) fn vacate(tables: &mut Tables, step: &mut Step<'_>, id: PoolId) {
     // The pool may have been forgotten meanwhile.
     let Some(pool) = tables.pools.get_mut(id) else { return };
     pool.vacate(step.now + limits::VACATING);
-    let is_awaited = pool.queue.has_waiters() || !pool.welcome.waiting.is_empty();
-    let listens_for_nobody = pool.listener.as_ref().is_none_or(|listener| listener.is_unused());
+    let is_awaited = pool.queue().has_waiters() || pool.welcome().waiting().len() > 0;
+    let listens_for_nobody = pool.listens_for_none();
     for conn in tables.servers.ids() {
         let leaves = |server: &Server| {
             let group = server.state().group();

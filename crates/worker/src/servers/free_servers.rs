@@ -5,8 +5,7 @@ use std::sync::Arc;
 use link::checking::CLEAR;
 use link::listening::UNLISTEN;
 use link::pool::LocalBuffers;
-use link::server::{Bare, Chore, CloseReason, Server, ServerState};
-use link::verdict::Verdict;
+use link::server::{Chore, CloseReason, Server, ServerState};
 use machine::Step;
 use settings::PoolMode;
 use units::ConnId;
@@ -19,15 +18,15 @@ use crate::tables::{Tables, backpressure, suspension};
 pub(crate) fn reset_or_free(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId) {
     let server = &mut tables.servers[server_id];
     let pool = &tables.pools[server.pool];
-    let (needs_reset, listens) = (server.traces.needs_reset, server.traces.listens);
-    let resets = pool.rules.mode == PoolMode::Session || tables.settings.global.servers.server_reset_query_always;
-    if (needs_reset || listens || resets) && server.cancel.under_way > 0 {
+    let (needs_reset, listens) = (server.traces.needs_reset(), server.traces.listens());
+    let resets = pool.rules().mode() == PoolMode::Session || tables.settings.global.servers.server_reset_query_always;
+    if (needs_reset || listens || resets) && server.cancel.under_way() > 0 {
         // A cancel under way might hit the reset.
         chores::turn_server(tables, step, server_id, Server::outwait_cancel);
         return;
     }
     if needs_reset {
-        server.traces.bare = Bare::Cleared.of(server.kept.base.is_login());
+        server.clear_begins();
         chores::start_chore(tables, step, server_id, Chore::Clear, CLEAR);
     } else if listens {
         chores::start_chore(tables, step, server_id, Chore::Unlisten, UNLISTEN);
@@ -44,35 +43,26 @@ pub(crate) fn reset_or_free(tables: &mut Tables, step: &mut Step<'_>, server_id:
 /// back.
 pub(crate) fn restore_or_free(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId) {
     let server = &tables.servers[server_id];
-    if server.traces.needs_reset {
+    if server.traces.needs_reset() {
         return reset_or_free(tables, step, server_id);
     }
-    if server.traces.bare.is_none() {
+    if server.traces.bare().is_none() {
         return free(tables, step, server_id);
     }
-    let query = server.identity.opened_for.connect_query.as_ref();
+    let query = server.identity.opened_for().connect_query.as_ref();
     let mut text = Vec::new();
-    match query.filter(|_| runs_connect_query(server)) {
+    match query.filter(|_| server.runs_connect_query()) {
         Some(query) => text.extend_from_slice(query.as_bytes()),
-        None => server.kept.base.write(&mut text),
+        None => server.kept.base().write(&mut text),
     }
     chores::start_chore(tables, step, server_id, Chore::Restore, &text);
-}
-
-/// Whether `connect_query` brings back what a reset has taken away.
-pub(crate) fn runs_connect_query(server: &Server) -> bool {
-    // Where texts are not read, only the query itself brings it back.
-    let runs_again = |bare| bare == Bare::Cleared || !server.kept.base.is_read();
-    server.traces.bare.is_some_and(runs_again) && server.identity.opened_for.connect_query.is_some()
 }
 
 /// A clean server has no work: it is placed at the end of the step.
 pub(crate) fn free(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId) {
     let server = &mut tables.servers[server_id];
-    server.hold.end();
-    server.statements.verdict = Verdict::None;
-    server.transaction.began_at = None;
-    if server.cancel.under_way > 0 || !server.is_clean() || !server.flow.is_clear() {
+    server.released();
+    if server.cancel.under_way() > 0 || !server.is_clean() || !server.flow.is_clear() {
         // A cancel is under way, or only half of a message was read (a notice, a ParameterStatus, perhaps the fatal
         // error of a shutdown), or its socket has not taken all bytes, which the server will ignore.
         if !matches!(server.state(), ServerState::Held) {
@@ -80,27 +70,26 @@ pub(crate) fn free(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId) 
         }
         return;
     }
-    if std::mem::take(&mut server.traces.tainted) {
-        server.traces.needs_reset = true;
+    if server.traces.take_taint() {
         return reset_or_free(tables, step, server_id);
     }
-    if std::mem::take(&mut server.traces.is_unsettled) {
+    if server.traces.take_unsettled() {
         // A definition was announced, and its statement never sent.
         let id = server.pool;
         tables.agenda.follow(Followup::Settle { pool: id, server: server_id, lost: false });
     }
-    tables.agenda.release(server.work.permits.take());
+    tables.agenda.release(server.work.take_permits());
     if matches!(server.state(), ServerState::Idle)
         || tables.chaos.is_some() && disturbances::is_disturbed(tables, step, server_id)
     {
         return;
     }
     let server = &mut tables.servers[server_id];
-    if let Some(why) = tables.pools[server.pool].servers.takes_back() {
+    if let Some(why) = tables.pools[server.pool].servers_mut().takes_back() {
         server.end.close_needed = Some(why);
     }
-    if server.traces.has_local_buffers
-        && tables.pools[server.pool].servers.sets_local_buffers != LocalBuffers::AsConfigured
+    if server.traces.has_local_buffers()
+        && tables.pools[server.pool].servers().local_buffers() != LocalBuffers::AsConfigured
     {
         server.end.close_needed = Some(CloseReason::LocalBuffers);
     }

@@ -20,7 +20,7 @@ pub(crate) fn take_idle(
     loop {
         let round_robin = tables.settings.global.servers.server_round_robin;
         let pool = tables.pools.get(pool)?;
-        let conn = if round_robin { *pool.servers.idle.front()? } else { tables.view().fitting(pool, session)? };
+        let conn = if round_robin { *pool.servers().idle().front()? } else { tables.view().fitting(pool, session)? };
         let server = tables.servers.get(conn)?;
         if let Some(why) = expired(step.now, server, pool, &tables.settings) {
             closed_servers::close_server(tables, step, conn, why);
@@ -30,7 +30,7 @@ pub(crate) fn take_idle(
             return Some(conn);
         }
         let Some(check) = tables.settings.global.servers.server_check_query.0.clone() else { return Some(conn) };
-        let fresh = pool.servers.idle.iter().copied().find(|&other| {
+        let fresh = pool.servers().idle().iter().copied().find(|&other| {
             tables
                 .servers
                 .get(other)
@@ -49,19 +49,18 @@ pub(crate) fn expired(now: Time, server: &Server, pool: &Pool, settings: &Settin
     if let Some(why) = &server.end.close_needed {
         return Some(why.clone());
     }
-    if settings.global.tests.chaos_close && server.work.uses > 0 {
+    if settings.global.tests.chaos_close && server.work.uses() > 0 {
         return Some(CloseReason::ChaosClose);
     }
-    if pool.rules.orders.paused {
+    if pool.rules().orders().paused {
         return Some(CloseReason::Paused);
     }
-    let lifetime = pool.rules.servers.lifetime;
-    if let Some(why) = pool.rules.servers.used_up(server.work.uses) {
+    let limits = pool.rules().servers();
+    if let Some(why) = limits.used_up(server.work.uses()) {
         return Some(why);
     }
-    // A lifetime of zero is over after the first use.
-    let counts = server.work.uses > 0 || !lifetime.is_zero();
-    (counts && now >= server.identity.connected_at + lifetime).then_some(CloseReason::LifetimeOver)
+    let too_old_at = limits.too_old_at(server.identity.connected_at(), server.work.uses());
+    too_old_at.is_some_and(|at| now >= at).then_some(CloseReason::LifetimeOver)
 }
 
 #[cfg(test)]
@@ -83,8 +82,20 @@ mod tests {
         type Case = (&'static str, fn(&mut Server), Duration, Duration, Option<CloseReason>);
         let (second, hour) = (Duration::from_secs(1), Duration::from_secs(3600));
         let cases: [Case; 8] = [
-            ("used once less than it may be", |server| server.work.uses = 2, hour, second, None),
-            ("used as often as it may be", |server| server.work.uses = 3, hour, second, Some(CloseReason::MaxUses)),
+            (
+                "used once less than it may be",
+                |server| (0..2).for_each(|_| server.work.count_use()),
+                hour,
+                second,
+                None,
+            ),
+            (
+                "used as often as it may be",
+                |server| (0..3).for_each(|_| server.work.count_use()),
+                hour,
+                second,
+                Some(CloseReason::MaxUses),
+            ),
             ("young", |_| (), hour, second, None),
             (
                 "to be closed",
@@ -98,18 +109,19 @@ mod tests {
             ("unused, where each is used once", |_| (), Duration::ZERO, second, None),
             (
                 "used, where each is used once",
-                |server| server.work.uses = 1,
+                |server| server.work.count_use(),
                 Duration::ZERO,
                 second,
                 Some(CloseReason::LifetimeOver),
             ),
         ];
         for (case, change, lifetime, age, expected) in cases {
-            let mut scene = scene();
+            let mut scene = Scene::new(|settings| {
+                let servers = &mut settings.global.servers;
+                (servers.server_lifetime, servers.server_max_uses) = (lifetime, 3);
+            });
             let conn = scene.idle_server(scene.now);
             change(&mut scene.tables.servers[conn]);
-            let limits = &mut scene.tables.pools[POOL].rules.servers;
-            (limits.lifetime, limits.max_uses) = (lifetime, 3);
             let (server, pool) = (&scene.tables.servers[conn], &scene.tables.pools[POOL]);
             assert_eq!(expired(scene.now + age, server, pool, &scene.tables.settings), expected, "{case}");
         }

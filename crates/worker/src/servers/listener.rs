@@ -25,8 +25,8 @@ use crate::tables::{Tables, backpressure, timers};
 
 /// A session waits for its pool's listener: it should LISTEN or UNLISTEN.
 pub(crate) fn attend(tables: &mut Tables, step: &mut Step<'_>, id: PoolId) {
-    let listener = tables.pools[id].listener.as_ref().expect("a session has wanted something of it");
-    match listener.server {
+    let listener = tables.pools[id].listener().expect("a session has wanted something of it");
+    match listener.server() {
         Some(server) => begin_round(tables, step, server),
         None if !listener.needs_connection() => {}
         None => match idle_servers::take_idle(tables, step, id, None) {
@@ -40,13 +40,13 @@ pub(crate) fn attend(tables: &mut Tables, step: &mut Step<'_>, id: PoolId) {
 pub(crate) fn become_listener(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId) {
     chores::turn_server(tables, step, server_id, Server::listen);
     let server = &mut tables.servers[server_id];
-    assert!(server.is_clean() && server.cancel.under_way == 0, "I3: only a clean server listens");
+    assert!(server.is_clean() && server.cancel.under_way() == 0, "I3: only a clean server listens");
     let pool = &mut tables.pools[server.pool];
-    pool.listener.get_or_insert_default().server = Some(server_id);
+    pool.ensure_listener().connected(server_id);
     let is_initial =
-        pool.welcome.report.as_ref().is_some_and(|report| Arc::ptr_eq(&report.parameters, &server.kept.parameters));
-    server.work.uses = server.work.uses.saturating_add(1);
-    if !is_initial || server.kept.session_state.is_some() || server.kept.shown_name.is_some() {
+        pool.welcome().report().is_some_and(|report| Arc::ptr_eq(&report.parameters, server.kept.parameters()));
+    server.work.count_use();
+    if !is_initial || server.kept.session_state().is_some() || server.kept.has_shown_name() {
         send_query(tables, step, server_id, CLEAR);
     }
     begin_round(tables, step, server_id);
@@ -55,8 +55,8 @@ pub(crate) fn become_listener(tables: &mut Tables, step: &mut Step<'_>, server_i
 fn send_query(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId, text: &[u8]) {
     let server = &mut tables.servers[server_id];
     server.ledger.sent(Answerer::Chore, Expect::Query);
-    server.statements.unnamed = session_state::unnamed::NONE;
-    server.transaction.query_at = step.now;
+    server.statements.unnamed_gone();
+    server.transaction.query_sent(step.now);
     step.actions.send_new(server_id, |out| Query { text }.encode(out));
 }
 
@@ -65,13 +65,13 @@ pub(crate) fn begin_round(tables: &mut Tables, step: &mut Step<'_>, server_id: C
     // It was closed in this step, and the agenda ends its listening sessions next; or a round is under way, and the
     // next one follows it.
     let Some(server) = tables.servers.get_mut(server_id).filter(|server| server.ledger.is_clear()) else { return };
-    let listener = tables.pools[server.pool].listener.as_mut();
+    let listener = tables.pools[server.pool].listener_mut();
     let listener = listener.expect("a server that listens is its pool's listener's");
     let mut text = Vec::new();
     if listener.next_round(&mut text) {
         send_query(tables, step, server_id, &text);
     } else if listener.is_unused() {
-        server.work.since = step.now;
+        server.work.begin_anew(step.now);
     }
     timers::arm_server(tables, server_id);
 }
@@ -142,7 +142,7 @@ pub(crate) fn note_transaction_over(
     }
     let id = session.pool;
     let pool = &mut tables.pools[id];
-    pool.listener.get_or_insert_default().join_next_round(conn);
+    pool.ensure_listener().join_next_round(conn);
     attend(tables, step, id);
     false
 }
@@ -159,7 +159,7 @@ pub(crate) fn listen_alone(tables: &mut Tables, step: &mut Step<'_>, conn: ConnI
     (subscriptions.alone, subscriptions.listener_wait) = (true, ListenerWait::MaySend);
     let gone = subscriptions.settle(&channels, &channels);
     let pool = &mut tables.pools[session.pool];
-    if let Some(listener) = &mut pool.listener {
+    if let Some(listener) = pool.listener_mut() {
         listener.leave_round(conn);
         gone.iter().for_each(|name| listener.leave(name, conn));
     }
@@ -168,7 +168,7 @@ pub(crate) fn listen_alone(tables: &mut Tables, step: &mut Step<'_>, conn: ConnI
 
 /// Outside a transaction: the session leaves the channels that it no longer listens to.
 fn settle_channels(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId, conn: ConnId) {
-    let calm = tables.servers.get(server_id).is_some_and(|server| server.transaction.status == Status::Idle);
+    let calm = tables.servers.get(server_id).is_some_and(|server| server.transaction.status() == Status::Idle);
     if !calm {
         return;
     }
@@ -186,7 +186,7 @@ fn settle_channels(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId, 
 fn leave_channels(tables: &mut Tables, step: &mut Step<'_>, id: PoolId, conn: ConnId, names: &[Box<[u8]>]) {
     let for_all = does(&tables.settings, Fault::UnlistenForAll);
     // The listener was lost.
-    let Some(listener) = tables.pools[id].listener.as_mut() else { return };
+    let Some(listener) = tables.pools[id].listener_mut() else { return };
     if !names.is_empty() {
         for name in names.iter().filter(|_| for_all) {
             let others: Vec<ConnId> = listener.audience(name).collect();
@@ -199,7 +199,7 @@ fn leave_channels(tables: &mut Tables, step: &mut Step<'_>, id: PoolId, conn: Co
 
 /// A session ends: it leaves the listener.
 pub(crate) fn listens_no_more(tables: &mut Tables, step: &mut Step<'_>, id: PoolId, conn: ConnId, names: &[Box<[u8]>]) {
-    if let Some(listener) = tables.pools.get_mut(id).and_then(|pool| pool.listener.as_mut()) {
+    if let Some(listener) = tables.pools.get_mut(id).and_then(|pool| pool.listener_mut()) {
         listener.leave_round(conn);
         leave_channels(tables, step, id, conn, names);
     }
@@ -228,12 +228,12 @@ pub(crate) fn notify_all(tables: &mut Tables, step: &mut Step<'_>, server_id: Co
         let server = &tables.servers[server_id];
         // A notification that cannot be read is dropped.
         let Ok(said) = Notification::decode(&body) else { continue };
-        let encoding = server.kept.parameters.get(Tracked::CLIENT_ENCODING).map(<[u8]>::to_vec);
+        let encoding = server.kept.parameters().get(Tracked::CLIENT_ENCODING).map(<[u8]>::to_vec);
         let id = server.pool;
         let pid = notifiers.known_pid(said.pid).unwrap_or(said.pid);
         let mut message = Vec::new();
         Notification { pid, ..said }.encode(&mut message);
-        let listener = tables.pools.get(id).and_then(|pool| pool.listener.as_ref());
+        let listener = tables.pools.get(id).and_then(|pool| pool.listener());
         let audience: Vec<ConnId> = listener.into_iter().flat_map(|found| found.audience(said.channel)).collect();
         for conn in audience {
             if !refused.contains(&conn) && !notify(tables, step, conn, &said, &message, encoding.as_deref()) {
@@ -308,7 +308,7 @@ pub(crate) fn send_notifications(tables: &mut Tables, step: &mut Step<'_>, conn:
 /// moment when a notification could be delivered: not within a transaction. Sessions that were only about to listen do
 /// it on their own server.
 pub(crate) fn listener_lost(tables: &mut Tables, step: &mut Step<'_>, id: PoolId, why: CloseReason) {
-    let listener = tables.pools[id].listener.take().expect("a server that listened was its pool's listener's");
+    let listener = tables.pools[id].take_listener().expect("a server that listened was its pool's listener's");
     let lost = EndReason::ListenerLost { why };
     for conn in listener.all_sessions() {
         let Some((tracker, server)) = listening(&mut tables.sessions, conn) else { continue };

@@ -4,19 +4,19 @@
 //! that asks while no session waits here. The sender counts the server until the receiver has acknowledged it. Servers
 //! are not opened or closed here.
 
+use link::pool::Pool;
 use link::server::{Group, Server};
 use machine::Step;
 use machine::action::Action;
 use machine::mail::{Exchange, Lent, Mail, ToWorker};
 use queueing::board::Cell;
-use units::deadline::Owner;
 use units::{ConnId, Life, PoolId, Time, WorkerId, limits};
 
 use crate::servers::{chores, resting};
 use crate::tables::{Tables, timers};
 
 pub(crate) fn lend(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId, to: WorkerId, since: Time) {
-    let idle_since = tables.servers[server_id].work.since;
+    let idle_since = tables.servers[server_id].work.since();
     chores::turn_server(tables, step, server_id, Server::withhold);
     let from = tables.id;
     let server = tables.servers.remove(server_id).expect("it is idle here");
@@ -24,20 +24,19 @@ pub(crate) fn lend(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId, 
         chaos.gone(server_id);
     }
     assert!(
-        server.is_clean() && server.flow.is_clear() && server.cancel.under_way == 0,
+        server.is_clean() && server.flow.is_clear() && server.cancel.under_way() == 0,
         "I3: only a clean server is lent"
     );
     let pool = &mut tables.pools[server.pool];
-    pool.exchange.fed.insert(to, since);
-    pool.servers.lent += 1;
+    pool.lend_to(to, since);
     tables.counts.lends += 1;
     if machine::sabotage::loses_lent(&tables.settings) {
         step.actions.push(Action::Close { conn: server_id, last_words: false });
         return;
     }
     // This worker's waiters may need another server now.
-    tables.agenda.feed(pool.id);
-    let (key, homes, report) = (pool.key.clone(), pool.exchange.homes, pool.welcome.report.clone());
+    tables.agenda.feed(pool.id());
+    let (key, homes, report) = (pool.key().clone(), pool.exchange().homes(), pool.welcome().report().cloned());
     let life = tables.life;
     let lent = Lent { key, homes, report, from, life, to, server: Box::new(server), idle_since };
     // This worker counts the server until the receiver acknowledges it (I5).
@@ -52,14 +51,9 @@ pub(crate) fn lend_received(tables: &mut Tables, pool: PoolId, life: Life) {
         return;
     }
     // A pool with a lent server is not forgotten.
-    let Some(entry) = tables.pools.get_mut(pool).filter(|entry| entry.servers.lent > 0) else { return };
-    entry.servers.leave(Group::Recovering);
-    entry.servers.lent -= 1;
-    if entry.servers.lent == 0 {
-        // A session that waits from now on is another waiter, even if its time is the same.
-        entry.exchange.fed.clear();
+    if tables.pools.get_mut(pool).is_some_and(Pool::lend_arrived) {
+        tables.agenda.feed(pool);
     }
-    tables.agenda.feed(pool);
 }
 
 /// A session waits on another worker, which saw on the board that this one has an idle server.
@@ -67,11 +61,11 @@ pub(crate) fn begged(tables: &mut Tables, step: &mut Step<'_>, pool: PoolId, fro
     // The pool may have been forgotten meanwhile.
     let Some(entry) = tables.pools.get(pool) else { return };
     // The server was idle when the other worker read the board, and is not any more.
-    let Some(&server) = entry.servers.idle.back() else { return };
+    let Some(&server) = entry.servers().idle().back() else { return };
     let since = step.board.cell(pool, from).waiting_since;
-    let fed = since != Time::NEVER && entry.exchange.fed.get(&from) == Some(&since);
-    let refused = step.now < entry.exchange.lends_refused_until;
-    if !entry.queue.has_waiters() && !fed && !refused && !tables.stopping.refuses_new_work() {
+    let fed = since != Time::NEVER && entry.exchange().has_fed(from, since);
+    let refused = step.now < entry.exchange().lends_refused_until();
+    if !entry.queue().has_waiters() && !fed && !refused && !tables.stopping.refuses_new_work() {
         lend(tables, step, server, from, since);
     }
 }
@@ -79,25 +73,24 @@ pub(crate) fn begged(tables: &mut Tables, step: &mut Step<'_>, pool: PoolId, fro
 pub(crate) fn publish(tables: &mut Tables, step: &mut Step<'_>, pool: PoolId) {
     // The pool may have been forgotten in this round.
     let Some(entry) = tables.pools.get_mut(pool) else { return };
-    if entry.queue.is_counted() {
+    if entry.queue().is_counted() {
         entry.publish_classes(step);
     }
     let cell = Cell {
         waiting_since: entry.waiting_since(),
-        idle: entry.servers.count(Group::Idle),
-        waiting: entry.queue.len(),
+        idle: entry.servers().count(Group::Idle),
+        waiting: entry.queue().len(),
         servers: entry.serving(),
         excess: entry.excess(),
     };
-    if !cell.is_much_like(entry.exchange.published) {
-        entry.exchange.published = cell;
+    if entry.exchange_mut().publish(cell) {
         step.actions.push(Action::Publish { pool, cell });
     }
 }
 
 pub(crate) fn look_around(tables: &mut Tables, step: &mut Step<'_>, pool: PoolId) {
     let entry = &tables.pools[pool];
-    if let Some(&server) = entry.servers.idle.back()
+    if let Some(&server) = entry.servers().idle().back()
         && !tables.stopping.refuses_new_work()
         && let Some((to, since)) = tables.view().stranger(step.now, step.board, entry)
     {
@@ -108,7 +101,7 @@ pub(crate) fn look_around(tables: &mut Tables, step: &mut Step<'_>, pool: PoolId
     if waiting_since == Time::NEVER {
         return resting::rest_for_a_stranger(tables, step, pool);
     }
-    let patience = entry.servers.patience();
+    let patience = entry.servers().patience();
     timers::arm_pool(tables, step, pool);
     if step.now < waiting_since + patience {
         return;
@@ -127,7 +120,7 @@ pub(crate) fn borrow(tables: &mut Tables, step: &mut Step<'_>, id: PoolId) -> u3
     let (own, workers) = (tables.id, tables.settings.workers);
     let pool = &mut tables.pools[id];
     let soon = pool.waiting_since() + limits::STRANGER;
-    if pool.exchange.homes == 1 || soon <= step.now || soon == Time::NEVER {
+    if !pool.exchange().is_shared() || soon <= step.now || soon == Time::NEVER {
         return 0;
     }
     let others = (0..workers).map(WorkerId).filter(|&worker| worker != own);
@@ -135,7 +128,7 @@ pub(crate) fn borrow(tables: &mut Tables, step: &mut Step<'_>, id: PoolId) -> u3
     let excess: u32 = others.clone().map(|worker| excess_of(&worker)).sum();
     // No other worker has more than it uses.
     let Some(rich) = others.max_by_key(excess_of).filter(|_| excess > 0) else { return 0 };
-    tables.deadlines.arm(Owner::Pool(id), &mut pool.armed, soon);
+    pool.arm(&mut tables.deadlines, soon);
     beg(tables, step, id, rich);
     excess
 }
@@ -146,7 +139,7 @@ fn beg(tables: &mut Tables, step: &mut Step<'_>, pool: PoolId, rich: WorkerId) {
     let waiting_since = entry.waiting_since();
     // Each worker is asked once for each waiter. If it has no server now, it sees the waiter on the board when it has
     // one.
-    if entry.exchange.begged.insert(rich, waiting_since) != Some(waiting_since) {
+    if entry.exchange_mut().beg(rich, waiting_since) {
         step.actions.post_to_worker(rich, ToWorker::Exchange(Exchange::Beg { pool, from }));
     }
 }
@@ -175,25 +168,27 @@ mod tests {
         (lent, asked)
     }
 
+    /// A server is on its way to the other worker, for its waiter that has waited since `since`.
+    fn has_been_lent(scene: &mut Scene, since: Time) {
+        let pool = &mut scene.tables.pools[POOL];
+        pool.servers_mut().enter(Group::Recovering);
+        pool.lend_to(THERE, since);
+    }
+
     #[test]
     fn a_server_is_lent_to_a_worker_that_asks_unless_it_is_needed_here() {
         type Case = (&'static str, fn(&mut Scene), bool);
         let cases: [Case; 6] = [
             ("none waits here", |_| (), true),
             ("a session waits here", |scene| _ = scene.waiter(scene.now), false),
-            (
-                "its waiter has been lent one",
-                |scene| _ = scene.tables.pools[POOL].exchange.fed.insert(THERE, Time(5)),
-                false,
-            ),
-            (
-                "another of its waiters has",
-                |scene| _ = scene.tables.pools[POOL].exchange.fed.insert(THERE, Time(4)),
-                true,
-            ),
+            ("its waiter has been lent one", |scene| has_been_lent(scene, Time(5)), false),
+            ("another of its waiters has", |scene| has_been_lent(scene, Time(4)), true),
             (
                 "its mailbox was full",
-                |scene| scene.tables.pools[POOL].exchange.lends_refused_until = scene.now + limits::STRANGER,
+                |scene| {
+                    has_been_lent(scene, Time(4));
+                    scene.tables.pools[POOL].lend_returned(THERE, scene.now + limits::STRANGER);
+                },
                 false,
             ),
             ("all is about to end", |scene| _ = scene.tables.stopping.begin(Stop::WaitForServers), false),
@@ -203,12 +198,13 @@ mod tests {
             let [_, last] = [scene.idle_server(scene.now), scene.idle_server(scene.now)];
             scene.show(Time(5), 0);
             prepare(&mut scene);
+            let before = scene.tables.pools[POOL].servers().lent();
             scene.run(|tables, step| begged(tables, step, POOL, THERE));
             let expected = if is_lent { vec![last] } else { Vec::new() };
             assert_eq!(exchanged(&mut scene).0, expected, "{case}");
             let pool = &scene.tables.pools[POOL];
             assert_eq!(
-                (pool.servers.lent, pool.servers.idle.len()),
+                (pool.servers().lent() - before, pool.servers().idle().len()),
                 (u32::from(is_lent), 2 - usize::from(is_lent)),
                 "{case}"
             );
@@ -220,7 +216,8 @@ mod tests {
         let mut scene = Scene::new(|_| ());
         scene.idle_server(scene.now);
         scene.run(|tables, step| begged(tables, step, POOL, THERE));
-        let counted = |scene: &Scene| (scene.tables.pools[POOL].servers.all(), scene.tables.pools[POOL].servers.lent);
+        let counted =
+            |scene: &Scene| (scene.tables.pools[POOL].servers().all(), scene.tables.pools[POOL].servers().lent());
         assert_eq!(counted(&scene), (1, 1));
         let (own, former) = (scene.tables.life, Life(scene.tables.life.0 + 1));
         lend_received(&mut scene.tables, POOL, former);
@@ -246,7 +243,7 @@ mod tests {
         assert_eq!(look(&mut scene), (Vec::new(), 1));
         assert_eq!(look(&mut scene), (Vec::new(), 0), "it was asked");
         scene.show(Time::NEVER, 0);
-        scene.tables.pools[POOL].exchange.begged.clear();
+        scene.tables.pools[POOL].exchange_mut().beg_anew();
         assert_eq!(look(&mut scene), (Vec::new(), 0), "it has none");
     }
 }

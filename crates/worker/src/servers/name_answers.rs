@@ -27,11 +27,11 @@ use crate::tables::Tables;
 pub(crate) fn names_answered(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId) {
     let server = &tables.servers[server_id];
     let pool = &mut tables.pools[server.pool];
-    let id = pool.id;
-    match pool.names.known.answered(step.now) {
+    let id = pool.id();
+    match pool.known_mut().answered(step.now) {
         Next::Poll => return name_polls::query_server(tables, step, server_id, Chore::Poll, catalogue::POLL),
         Next::Read => {
-            let chore = if pool.names.known.is_awaited() { Chore::First } else { Chore::Catalogue };
+            let chore = if pool.known().is_awaited() { Chore::First } else { Chore::Catalogue };
             return name_polls::query_server(tables, step, server_id, chore, catalogue::QUERY);
         }
         Next::Complain => {
@@ -52,16 +52,16 @@ pub(crate) fn names_answered(tables: &mut Tables, step: &mut Step<'_>, server_id
 fn spread_names(tables: &mut Tables, step: &mut Step<'_>, id: PoolId) {
     let pool = &tables.pools[id];
     // Nothing new was learned.
-    let Some(lesson) = pool.names.known.lesson() else { return };
-    let database = std::sync::Arc::clone(&pool.database);
+    let Some(lesson) = pool.known().lesson() else { return };
+    let database = std::sync::Arc::clone(pool.database());
     let mut swept = Vec::new();
     for pool in tables.pools.iter_mut() {
-        let is_same = is_of_same_database(&pool.database, &database);
-        if pool.id != id && is_same {
-            pool.names.known.take_over(&lesson);
+        let is_same = is_of_same_database(pool.database(), &database);
+        if pool.id() != id && is_same {
+            pool.known_mut().take_over(&lesson);
         }
-        if let Some(news) = pool.names.known.take_news().filter(|_| pool.id == id || is_same) {
-            swept.push((pool.id, news));
+        if let Some(news) = pool.known_mut().take_news().filter(|_| pool.id() == id || is_same) {
+            swept.push((pool.id(), news));
         }
     }
     for (pool, news) in swept {
@@ -83,7 +83,7 @@ fn sweep(tables: &mut Tables, step: &mut Step<'_>, id: PoolId, news: News) {
         match server.end.close_needed.clone() {
             Some(why) => closed_servers::close_server(tables, step, conn, why),
             None => {
-                (server.traces.tainted, server.traces.needs_reset) = (false, true);
+                server.traces.take_taint();
                 free_servers::reset_or_free(tables, step, conn);
             }
         }
@@ -93,7 +93,7 @@ fn sweep(tables: &mut Tables, step: &mut Step<'_>, id: PoolId, news: News) {
 /// Marks a server for reset if the side effects may have left state on it. Whether they may.
 pub(crate) fn taint(server: &mut Server, news: News) -> bool {
     let is_linked = server.session().is_some();
-    if !is_linked && server.work.worked_at < news.since {
+    if !is_linked && server.work.worked_at() < news.since {
         return false;
     }
     // Settings with names made up inside a function are reset with all others.
@@ -101,6 +101,6 @@ pub(crate) fn taint(server: &mut Server, news: News) -> bool {
     if !lasting.is_empty() {
         server.end.close_needed = Some(CloseReason::UnknownSideEffects);
     }
-    server.traces.tainted = true;
+    server.traces.taint();
     true
 }

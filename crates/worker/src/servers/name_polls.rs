@@ -17,16 +17,16 @@ use crate::tables::Tables;
 pub(crate) fn poll_names(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId) {
     let server = &tables.servers[server_id];
     let pool = &mut tables.pools[server.pool];
-    if tables.stopping.has_begun() || !pool.names.known.is_due(step.now, pool.servers.idle.len() > 1) {
+    if tables.stopping.has_begun() || !pool.known().is_due(step.now, pool.servers().idle().len() > 1) {
         return;
     }
-    let chore = if pool.names.known.is_awaited() { Chore::First } else { Chore::Poll };
+    let chore = if pool.known().is_awaited() { Chore::First } else { Chore::Poll };
     if chore == Chore::Poll && is_asked_elsewhere(tables, server_id) {
         return;
     }
     let pool = &mut tables.pools[tables.servers[server_id].pool];
-    let counts = pool.welcome.report.as_ref().is_some_and(|report| report.counts_changes);
-    let question = match pool.names.known.begin(server_id, counts, step.now) {
+    let counts = pool.welcome().report().is_some_and(|report| report.counts_changes);
+    let question = match pool.known_mut().begin(server_id, counts, step.now) {
         Question::Glance => catalogue::GLANCE,
         Question::Poll => catalogue::POLL,
     };
@@ -36,28 +36,28 @@ pub(crate) fn poll_names(tables: &mut Tables, step: &mut Step<'_>, server_id: Co
 /// Whether another pool of the same database is asking on this worker: it will pass on what it learns.
 fn is_asked_elsewhere(tables: &Tables, server_id: ConnId) -> bool {
     let pool = &tables.pools[tables.servers[server_id].pool];
-    let mut others = tables.pools.iter().filter(|other| other.id != pool.id && other.names.known.is_under_way());
-    others.any(|other| name_answers::is_of_same_database(&other.database, &pool.database))
+    let mut others = tables.pools.iter().filter(|other| other.id() != pool.id() && other.known().is_under_way());
+    others.any(|other| name_answers::is_of_same_database(other.database(), pool.database()))
 }
 
 /// Like [`poll_names`], if the poll is overdue although sessions wait: the servers of a busy pool are never idle.
 /// Whether the server is being asked.
 pub(crate) fn poll_names_if_overdue(tables: &mut Tables, step: &mut Step<'_>, id: PoolId, server_id: ConnId) -> bool {
-    let is_overdue = tables.pools[id].names.known.is_overdue(step.now);
+    let is_overdue = tables.pools[id].known().is_overdue(step.now);
     if is_overdue {
         poll_names(tables, step, server_id);
     }
-    is_overdue && tables.pools[id].names.known.is_under_way()
+    is_overdue && tables.pools[id].known().is_under_way()
 }
 
 /// Whether no session may have a server of the pool yet, because the side effects in its database are read first. Then
 /// an idle server is asked.
 pub(crate) fn must_learn(tables: &mut Tables, step: &mut Step<'_>, id: PoolId, idle: ConnId) -> bool {
     let pool = &tables.pools[id];
-    if !pool.names.known.is_awaited() || tables.stopping.has_begun() {
+    if !pool.known().is_awaited() || tables.stopping.has_begun() {
         return false;
     }
-    if !pool.names.known.is_under_way() {
+    if !pool.known().is_under_way() {
         poll_names(tables, step, idle);
     }
     true
@@ -66,7 +66,7 @@ pub(crate) fn must_learn(tables: &mut Tables, step: &mut Step<'_>, id: PoolId, i
 /// The answer takes too long: sessions stop waiting for it.
 pub(crate) fn names_late(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId) {
     let id = tables.servers[server_id].pool;
-    tables.pools[id].names.known.is_late();
+    tables.pools[id].known_mut().is_late();
     chores::turn_server(tables, step, server_id, |server| server.ask(Chore::Catalogue));
     tables.agenda.feed(id);
 }
@@ -75,7 +75,7 @@ pub(crate) fn names_late(tables: &mut Tables, step: &mut Step<'_>, server_id: Co
 /// rarely; any other error says that they cannot be read.
 pub(crate) fn names_refused(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId, words: &str) {
     let pool = tables.servers[server_id].pool;
-    match tables.pools[pool].names.known.refused(step.now) {
+    match tables.pools[pool].known_mut().refused(step.now) {
         Unanswered::TooLong => {
             let words = format!("reading the database's names takes too long: {words}; it is tried again later");
             tables.view().log_server(step, server_id, Level::Warning, Topic::General, words);

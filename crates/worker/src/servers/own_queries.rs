@@ -9,12 +9,10 @@
 //!
 //! Where texts are not read, only what the server began with is brought back.
 
-use std::sync::Arc;
-
-use link::server::{Bare, Chore};
+use link::server::Chore;
 use machine::Step;
 use session_state::catalogue::Known;
-use session_state::state::{Effect, Effects, rules_by};
+use session_state::state::{Effects, rules_by};
 use sql::Text;
 use units::ConnId;
 
@@ -30,31 +28,12 @@ pub(crate) fn send(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId, 
 fn note(tables: &mut Tables, server_id: ConnId, chore: Chore, query: &[u8]) {
     let server = &mut tables.servers[server_id];
     let pool = &mut tables.pools[server.pool];
-    let rules = rules_by(&server.kept.parameters).unwrap_or_default();
+    let rules = rules_by(server.kept.parameters()).unwrap_or_default();
     let effects = Effects::read(&Text::new(query, rules), &tables.caches.tracked);
     // A check is sent to servers that were idle for long, when the catalogue may be too old to be asked.
     let (mut unasked, is_check) = (Known::default(), chore == Chore::Check);
-    let known = if is_check { &mut unasked } else { &mut pool.names.known };
+    let known = if is_check { &mut unasked } else { pool.known_mut() };
     let is_harmless =
-        effects.are_none() && !tables.caches.reader.read(query, &server.kept.parameters, known).is_active();
-    server.traces.query_sets = !is_harmless && !effects.only_reset();
-    if is_harmless {
-        return;
-    }
-    let is_cleared = effects.iter().any(|effect| *effect == Effect::DiscardAll) && server.kept.base.has_unlisted();
-    let bare = if is_cleared { Bare::Cleared } else { Bare::Reset };
-    server.traces.bare = bare.of(server.kept.base.is_login());
-    if !pool.rules.follows() {
-        return;
-    }
-    let before = server.kept.session_state.as_deref().cloned().unwrap_or_default();
-    match effects.resets(before) {
-        Some(state) => {
-            // What it began with is brought back to a server that has nothing of a session's, and only if it can be set by name.
-            let has_more = !state.is_initial() || server.kept.base.has_unlisted() && !is_cleared;
-            server.traces.needs_reset |= server.traces.bare.is_some() && has_more;
-            server.kept.session_state = (!state.is_initial()).then(|| Arc::new(state));
-        }
-        None => server.traces.needs_reset = true,
-    }
+        effects.are_none() && !tables.caches.reader.read(query, server.kept.parameters(), known).is_active();
+    server.own_query_sent(&effects, is_harmless, pool.rules().follows());
 }

@@ -35,11 +35,10 @@ fn rest(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId) {
     let servers = &tables.servers;
     let pool = &mut tables.pools[id];
     // Servers whose clients have gone on since are removed.
-    pool.servers.resting.retain(|&other| {
-        other != server_id && servers.get(other).is_some_and(|server| server.ledger.is_at_rest() && server.pool == id)
+    pool.servers_mut().note_resting(server_id, |other| {
+        servers.get(other).is_some_and(|server| server.ledger.is_at_rest() && server.pool == id)
     });
-    pool.servers.resting.push(server_id);
-    if pool.queue.has_waiters() {
+    if pool.queue().has_waiters() {
         end_a_rest(tables, step, id);
     }
 }
@@ -47,14 +46,14 @@ fn rest(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId) {
 /// No session waits here, but one on another worker may.
 pub(crate) fn rest_for_a_stranger(tables: &mut Tables, step: &mut Step<'_>, id: PoolId) {
     let pool = &tables.pools[id];
-    if !pool.servers.resting.is_empty() && tables.view().stranger(step.now, step.board, pool).is_some() {
+    if pool.servers().has_resting() && tables.view().stranger(step.now, step.board, pool).is_some() {
         end_a_rest(tables, step, id);
     }
 }
 
 /// A session waits for a server of this pool: frees a resting one.
 pub(crate) fn end_a_rest(tables: &mut Tables, step: &mut Step<'_>, id: PoolId) {
-    while let Some(server_id) = tables.pools[id].servers.resting.pop() {
+    while let Some(server_id) = tables.pools[id].servers_mut().take_resting() {
         // Since it was noted it may have been closed or released.
         let Some(server) = tables.servers.get_mut(server_id) else { continue };
         let Some(session) = server.session().map(|session| &mut tables.sessions[session]) else { continue };
@@ -66,7 +65,7 @@ pub(crate) fn end_a_rest(tables: &mut Tables, step: &mut Step<'_>, id: PoolId) {
             server.ledger.sent(Answerer::Prepare, Expect::Sync);
             // The Sync is no query of the client, but its answer has the timeout of a query, so that the waiter does
             // not wait for ever.
-            server.transaction.query_at = step.now;
+            server.transaction.query_sent(step.now);
             step.actions.send_new(server_id, frontend::encode_sync);
             return;
         }
@@ -75,12 +74,12 @@ pub(crate) fn end_a_rest(tables: &mut Tables, step: &mut Step<'_>, id: PoolId) {
 
 /// Whether a server's client sends nothing and has nothing there that another server could not have.
 fn may_end(pool: &Pool, session: &Session, server: &Server) -> bool {
-    let rules = &pool.rules;
-    let mapped = rules.follows() && rules.mode != PoolMode::Session && rules.max_prepared_statements > 0;
+    let rules = pool.rules();
+    let mapped = rules.follows() && rules.mode() != PoolMode::Session && rules.max_prepared_statements() > 0;
     let silent = !server.hold.is_on()
         && session.incoming.skip == 0
         && session.incoming.inbox.is_empty()
         && server.is_between_messages();
     let keeps = session.statements.unnamed.as_ref().is_none_or(|unnamed| !unnamed.is_in_batch() || unnamed.is_kept());
-    mapped && silent && keeps && server.transaction.status == Status::Idle && server.ledger.is_at_rest()
+    mapped && silent && keeps && server.transaction.status() == Status::Idle && server.ledger.is_at_rest()
 }

@@ -23,8 +23,8 @@ fn sample_waits(tables: &mut Tables, step: &mut Step<'_>, id: PoolId) {
     let now = step.now;
     // The pool may have been forgotten meanwhile.
     let Some(pool) = tables.pools.get_mut(id) else { return };
-    pool.measured.wait_sampling.get_or_insert_default().request(now);
-    if let Some(&server_id) = pool.servers.idle.back() {
+    pool.measured_mut().request_wait_sample(now);
+    if let Some(&server_id) = pool.servers().idle().back() {
         query_wait_events(tables, step, server_id);
     }
 }
@@ -35,10 +35,10 @@ pub(crate) fn query_wait_events(tables: &mut Tables, step: &mut Step<'_>, server
     let id = server.pool;
     let pool = &mut tables.pools[id];
     let fits = !tables.stopping.has_begun()
-        && server.kept.session_state.is_none()
-        && pool.servers.count(Group::Linked) > pool.servers.own.open();
+        && server.kept.session_state().is_none()
+        && pool.servers().count(Group::Linked) > pool.servers().own().open();
     // No sample was requested, or this server does not fit.
-    let Some(waits) = pool.measured.wait_sampling.as_deref_mut().filter(|waits| fits && waits.is_requested()) else {
+    let Some(waits) = pool.measured_mut().wait_sampling_mut().filter(|waits| fits && waits.is_requested()) else {
         return false;
     };
     waits.begin(server_id);
@@ -66,7 +66,7 @@ pub(crate) fn wait_events_refused(tables: &mut Tables, server_id: ConnId) {
 
 fn sampling_of(tables: &mut Tables, server_id: ConnId) -> Option<&mut WaitSampling> {
     let id = tables.servers.get(server_id)?.pool;
-    tables.pools.get_mut(id)?.measured.wait_sampling.as_deref_mut()
+    tables.pools.get_mut(id)?.measured_mut().wait_sampling_mut()
 }
 
 /// The coordinator asks for the counts of a pool whose size it is finding.
@@ -83,12 +83,12 @@ pub(crate) fn count(tables: &mut Tables, step: &mut Step<'_>, id: PoolId, waits:
         wait_events: None,
     };
     if let Some(pool) = tables.pools.get_mut(id) {
-        counted.transactions = pool.counts.totals.transactions;
-        counted.transaction_us = pool.counts.totals.transaction_us;
-        counted.wait_us = pool.counts.totals.wait_us;
-        counted.waiting = pool.queue.len();
-        counted.open = pool.servers.shared();
-        counted.wait_events = pool.measured.wait_sampling.as_deref_mut().and_then(WaitSampling::take);
+        counted.transactions = pool.counts().totals().transactions;
+        counted.transaction_us = pool.counts().totals().transaction_us;
+        counted.wait_us = pool.counts().totals().wait_us;
+        counted.waiting = pool.queue().len();
+        counted.open = pool.servers().shared();
+        counted.wait_events = pool.measured_mut().wait_sampling_mut().and_then(WaitSampling::take);
     }
     let mail = ToCoordinator::Counted(Box::new(counted));
     step.actions.post_to_coordinator(mail);
@@ -99,6 +99,6 @@ pub(crate) fn count(tables: &mut Tables, step: &mut Step<'_>, id: PoolId, waits:
 
 pub(crate) fn sized(tables: &mut Tables, id: PoolId, account: Arc<SizingSnapshot>) {
     if let Some(pool) = tables.pools.get_mut(id) {
-        pool.measured.account = Some(account);
+        pool.measured_mut().sized(account);
     }
 }

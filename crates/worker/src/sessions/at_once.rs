@@ -5,6 +5,7 @@
 //! server and pool only once. In special cases it declines and changes nothing.
 
 use link::caches::Caches;
+use link::joining::join;
 use link::lone_query::LoneQuery;
 use link::server::ServerState;
 use link::session::{SessionState, WaitFor};
@@ -14,7 +15,7 @@ use queueing::classes::ClassId;
 use units::ConnId;
 
 use crate::servers::idle_servers::expired;
-use crate::sessions::links::{self, join};
+use crate::sessions::links;
 use crate::tables::Tables;
 use crate::tables::agenda::Agenda;
 use crate::tables::stale::is_stale;
@@ -40,9 +41,9 @@ pub(crate) fn begin(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, byte
     let session = &mut tables.sessions[conn];
     let pool = &mut tables.pools[session.pool];
     // Without one the session waits.
-    let Some(&server_id) = pool.servers.idle.back() else { return AtOnce::Declined };
+    let Some(&server_id) = pool.servers().idle().back() else { return AtOnce::Declined };
     let server = &mut tables.servers[server_id];
-    let may_take = pool.queue.admits(class) && !pool.names.known.is_awaited() && pool.rules.max_pinned == 0;
+    let may_take = pool.queue().admits(class) && !pool.known().is_awaited() && pool.rules().max_pinned() == 0;
     let is_fresh =
         !is_stale(step.now, server, &tables.settings) && expired(step.now, server, pool, &tables.settings).is_none();
     let query = LoneQuery { session, server_id, server, pool, bytes, source: Source::Chunk, at: 0 };
@@ -69,19 +70,19 @@ pub(crate) fn serve_next(tables: &mut Tables, step: &mut Step<'_>, server_id: Co
     // It may have been closed since it became free.
     let Some(server) = tables.servers.get_mut(server_id) else { return AtOnce::Declined };
     let pool = &mut tables.pools[server.pool];
-    let is_asked = pool.names.known.is_awaited() || pool.names.known.is_overdue(step.now);
-    let is_shared = pool.exchange.homes > 1
-        || !pool.servers.own.queue.is_empty()
-        || pool.listener.is_some()
-        || pool.measured.wait_sampling.is_some();
-    if !matches!(server.state(), ServerState::Idle) || is_asked || is_shared || pool.rules.reserve_pool_size > 0 {
+    let is_asked = pool.known().is_awaited() || pool.known().is_overdue(step.now);
+    let is_shared = pool.exchange().is_shared()
+        || !pool.servers().own().queue().is_empty()
+        || pool.listener().is_some()
+        || pool.measured().wait_sampling().is_some();
+    if !matches!(server.state(), ServerState::Idle) || is_asked || is_shared || pool.rules().reserve_pool_size() > 0 {
         return AtOnce::Declined;
     }
     if expired(step.now, server, pool, &tables.settings).is_some() {
         return AtOnce::Declined;
     }
-    let Some(waiter) = pool.queue.peek(step.now) else {
-        let is_used = pool.names.known.is_due(step.now, pool.servers.idle.len() > 1) || pool.is_vacating(step.now);
+    let Some(waiter) = pool.queue().peek(step.now) else {
+        let is_used = pool.known().is_due(step.now, pool.servers().idle().len() > 1) || pool.is_vacating(step.now);
         return if is_used { AtOnce::Declined } else { AtOnce::Done };
     };
     let (conn, session) = (waiter.session, &mut tables.sessions[waiter.session]);
@@ -95,11 +96,11 @@ pub(crate) fn serve_next(tables: &mut Tables, step: &mut Step<'_>, server_id: Co
         tables.sessions[conn].incoming.inbox = inbox;
         return AtOnce::Declined;
     }
-    query.pool.queue.pop(step.now);
-    let id = query.pool.id;
+    query.pool.queue_mut().pop(step.now);
+    let id = query.pool.id();
     let is_sent = link_and_send(step, conn, query, &tables.settings, &mut tables.caches, &mut tables.agenda);
     let pool = &tables.pools[id];
-    if pool.queue.has_waiters() && !pool.asks_no_more(step.now) {
+    if pool.queue().has_waiters() && !pool.asks_no_more(step.now) {
         tables.agenda.feed(id);
     }
     if is_sent {

@@ -8,7 +8,7 @@
 
 use connections::encryption::Next;
 use link::request_refusal::RequestRefusal;
-use link::server::{CloseReason, Overdue, Server, ServerState};
+use link::server::{CloseReason, Server, ServerState};
 use link::session::{SessionState, WaitFor};
 use machine::action::Action;
 use machine::mail::{CancelTicket, ToDoor};
@@ -66,7 +66,7 @@ pub(crate) fn tell_of_ends(tables: &mut Tables, step: &mut Step<'_>) {
     let Tables { cancels, servers, .. } = tables;
     let strikes = |server| {
         let server: Option<&Server> = servers.get(server);
-        server.is_some_and(|server| server.cancel.under_way > 0 || server.cancel.is_requested)
+        server.is_some_and(|server| server.cancel.under_way() > 0 || server.cancel.is_requested())
     };
     for CancelTicket { door, number } in cancels.take_over(strikes) {
         step.actions.post_to_door(door, ToDoor::CancelOver { number });
@@ -183,19 +183,19 @@ pub(crate) fn canceller_done(tables: &mut Tables, step: &mut Step<'_>, conn: Con
     // It may have been closed meanwhile.
     let Some(canceller) = tables.cancels.remove(conn) else { return };
     step.actions.push(Action::Close { conn, last_words: false });
-    tables.pools[canceller.pool].counts.cancels -= 1;
+    tables.pools[canceller.pool].counts_mut().cancel_ended();
     // Its server may be gone.
     let Some(server) = tables.servers.get_mut(canceller.server) else { return };
-    server.cancel.under_way -= 1;
+    let is_over = server.cancel.ended();
     match *server.state() {
-        ServerState::Held if server.cancel.under_way == 0 => {
+        ServerState::Held if is_over => {
             // If it is held for another reason too, the timeout of that begins now.
-            server.work.since = step.now;
+            server.work.begin_anew(step.now);
             free_servers::free(tables, step, canceller.server);
             timers::arm_server(tables, canceller.server);
         }
         ServerState::Draining { .. } => drains::drain_progress(tables, step, canceller.server),
-        ServerState::Linked(session) if server.cancel.under_way == 0 => {
+        ServerState::Linked(session) if is_over => {
             strikes_no_more(tables, canceller.server, session);
         }
         _ => {}
@@ -215,11 +215,8 @@ pub(crate) fn canceller_late(tables: &mut Tables, step: &mut Step<'_>, conn: Con
 /// The last cancel for a linked server is over.
 fn strikes_no_more(tables: &mut Tables, server_id: ConnId, conn: ConnId) {
     let server = &mut tables.servers[server_id];
-    if server.cancel.overdue == Overdue::Answered {
-        server.cancel.overdue = Overdue::No;
-        if links::ends_hold(tables, server_id, conn) {
-            tables.agenda.go_on(conn);
-        }
+    if server.cancel.strikes_no_more() && links::ends_hold(tables, server_id, conn) {
+        tables.agenda.go_on(conn);
     }
 }
 
@@ -258,7 +255,7 @@ mod tests {
             scene.asked().iter().any(|action| matches!(action, Action::Send { conn: to, .. } if *to == conn));
         let waits = matches!(scene.tables.sessions[conn].state(), SessionState::Waiting { .. });
         assert_eq!(is_answered, !waits);
-        assert_eq!(scene.tables.pools[POOL].queue.len(), u32::from(waits));
+        assert_eq!(scene.tables.pools[POOL].queue().len(), u32::from(waits));
         is_answered
     }
 
@@ -333,7 +330,7 @@ mod tests {
         scene.tables.leave_queue(conn);
         let session = &mut scene.tables.sessions[conn];
         session.stop_waiting(scene.now);
-        let ticket = scene.tables.pools[POOL].queue.push(session.claim.class, conn, scene.now, scene.now);
+        let ticket = scene.tables.pools[POOL].queue_mut().push(session.claim.class, conn, scene.now, scene.now);
         session.wait(scene.now, WaitFor::Login, ticket, false);
         assert!(!is_cancelled(&mut scene, conn, virtual_pid(conn, PidKey::default()), &SECRET));
     }

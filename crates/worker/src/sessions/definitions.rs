@@ -78,7 +78,7 @@ pub(crate) fn settle_definitions_of(
         other_workers(tables).post(step.actions, || ToWorker::Settled { server, lost });
     } else if let Some(pool) = tables.pools.get_mut(id) {
         // No other pool knows of it.
-        pool.names.known.settle(server, step.now, lost);
+        pool.known_mut().settle(server, step.now, lost);
     }
 }
 

@@ -32,10 +32,10 @@ pub(crate) fn client_hung_up(tables: &mut Tables, step: &mut Step<'_>, conn: Con
 /// server's own last message. The severity of errors of a session's own server is not read, so each of them counts as
 /// the last message until another follows.
 pub(crate) fn leaves_room_for_error(server: &Server) -> bool {
-    let is_within = server.incoming.skip > 0 && server.incoming.skip_forward;
+    let is_within = server.incoming.is_within_answer();
     let has_ended = match server.state() {
         ServerState::Own(_) => has_said_goodbye(server),
-        _ => server.end.fatal_error_forwarded,
+        _ => server.end.has_forwarded_fatal_error(),
     };
     !is_within && !has_ended
 }
@@ -152,7 +152,7 @@ pub(crate) fn take_out(
         SessionState::Welcoming { .. } => {
             // It has no pool if a reload removed its database while it logged in.
             if let Some(pool) = tables.pools.get_mut(pool) {
-                pool.welcome.waiting.retain(|&(waiting, _)| waiting != conn);
+                pool.welcome_mut().stop_waiting(conn);
                 // The board shows other workers that a session waits here.
                 tables.agenda.publish_shared(pool);
             }
@@ -161,9 +161,8 @@ pub(crate) fn take_out(
     }
     // The console has none.
     if let Some(entry) = tables.pools.get_mut(pool) {
-        entry.counts.sessions -= 1;
-        entry.pins.count -= u32::from(had_permit);
-        if entry.exchange.homes > 1 && entry.excess() != entry.exchange.published.excess {
+        entry.session_left(had_permit);
+        if entry.has_other_excess() {
             tables.agenda.publish(pool);
         }
     }

@@ -21,7 +21,7 @@ pub(crate) fn needs_server(
     from: usize,
 ) -> Option<usize> {
     let session = &mut tables.sessions[conn];
-    let mapped = tables.pools[session.pool].rules.max_prepared_statements > 0;
+    let mapped = tables.pools[session.pool].rules().max_prepared_statements() > 0;
     let mut first = Unlinked { conn, session, mapped, actions: step.actions };
     match first.read(&bytes[from..]) {
         Ok(Begun::Needs(at)) => {

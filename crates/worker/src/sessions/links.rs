@@ -4,15 +4,15 @@ use std::sync::Arc;
 
 use link::checking::{Leaves, may_leave};
 use link::following::may_lose_own;
-use link::pool::{LocalBuffers, Pool};
-use link::server::{CloseReason, Overdue, Server, ServerState};
-use link::session::{Admission, Session, SessionState, WaitFor};
-use link::verdict::Verdict;
-use link::{rebasing, slow};
+use link::joining::join;
+use link::pool::LocalBuffers;
+use link::rebasing;
+use link::server::{CloseReason, ServerState};
+use link::session::{Admission, SessionState, WaitFor};
+use machine::Step;
 use machine::sabotage::releases_early;
-use machine::{Settings, Step};
 use settings::{Fidelity, PoolMode};
-use units::{ConnId, PoolId, Time};
+use units::ConnId;
 
 use crate::servers::{closed_servers, disturbances, free_servers, listener};
 use crate::tables::timers::is_armed_idle;
@@ -40,20 +40,22 @@ pub(crate) fn link(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, serve
     let mut begun_with = None;
     let class = &tables.settings.classes.class(session.claim.class).name;
     let renaming = tables.caches.server_names.rename(session, class, &mut server.kept, &mut tables.caches.interned);
-    let same = Arc::ptr_eq(&session.parameters, &server.kept.parameters);
-    let has_others = !server.kept.owners.of_sessions().without(session.own.now).is_empty();
+    let same = Arc::ptr_eq(&session.parameters, server.kept.parameters());
+    let has_others = !server.kept.owners().of_sessions().without(session.own.now).is_empty();
     if !same
         || has_others
         || renaming.is_some()
         || !session.confirmed
         || session.tracker.is_some()
-        || server.kept.session_state.is_some()
+        || server.kept.session_state().is_some()
     {
         begun_with = begins.then(|| Arc::clone(&session.parameters));
         let configured = link::parameter_reports::configured(server, pool);
         let tracked = &tables.caches.tracked;
         let replays = link::replaying::replay(step, session, server_id, server, tracked, configured, renaming.as_ref());
-        pool.counts.fidelity.replays += u64::from(replays);
+        if replays {
+            pool.counts_mut().count_replay();
+        }
         begun_with = begun_with.filter(|_| !replays);
     }
     let paused = !session.flow.is_reading() || !session.flow.is_clear() || !server.flow.is_reading();
@@ -114,32 +116,33 @@ pub(crate) fn release_if_done(tables: &mut Tables, step: &mut Step<'_>, server_i
     let is_held = server.hold.is_on() && !(pool.needs_listener() && session.waits_for_listener());
     // In a limit's queue it has the place of a session with a server.
     let waits_for_limit = matches!(session.claim.admission, Admission::Waits { .. });
-    if pool.rules.mode == PoolMode::Session || is_held || waits_for_limit {
+    if pool.rules().mode() == PoolMode::Session || is_held || waits_for_limit {
         return server.end.close_needed.is_some() && closed_servers::close_fast(tables, step, server_id);
     }
-    let lasted = step.now.micros_since(server.work.since);
+    let lasted = step.now.micros_since(server.work.since());
     let is_clean = server.is_clean() || releases_early(&tables.settings) && server.owes_no_more_after_ready();
     if !is_clean || session.is_torn() {
         return false;
     }
     let mut returns_pin_permit = false;
-    if session.tracker.is_some() || pool.rules.fidelity == Fidelity::Strict {
+    if session.tracker.is_some() || pool.rules().fidelity() == Fidelity::Strict {
         match may_leave(step, session, server_id, server, pool) {
             Leaves::No => return false,
             Leaves::Yes => {}
             Leaves::ReturnsPinPermit => returns_pin_permit = true,
         }
     }
-    pool.servers.observe_service(lasted);
+    pool.servers_mut().observe_service(lasted);
     session.unlink(step.now);
-    let resets =
-        tables.settings.global.servers.server_reset_query_always || server.traces.needs_reset || server.traces.listens;
+    let resets = tables.settings.global.servers.server_reset_query_always
+        || server.traces.needs_reset()
+        || server.traces.listens();
     let is_limited = session.claim.admission != Admission::Not || session.claim.permits.is_some();
     let is_watched = is_limited || tables.chaos.is_some();
     let has_subscriptions =
         session.tracker.as_ref().is_some_and(|tracker| tracker.notifications.subscriptions().is_some());
     let is_read = session.flow.is_reading() && session.flow.is_clear();
-    let is_armed = pool.rules.is_armed(session, step.now) && !pool.is_removed();
+    let is_armed = pool.rules().is_armed(session, step.now) && !pool.is_removed();
     if returns_pin_permit
         || resets
         || is_watched
@@ -147,7 +150,7 @@ pub(crate) fn release_if_done(tables: &mut Tables, step: &mut Step<'_>, server_i
         || !is_read
         || !is_armed
         || !server.is_free_at_once()
-        || pool.servers.sets_local_buffers == LocalBuffers::SetNow
+        || pool.servers().local_buffers() == LocalBuffers::SetNow
     {
         let_go(tables, step, conn, server_id, returns_pin_permit);
         return true;
@@ -155,9 +158,8 @@ pub(crate) fn release_if_done(tables: &mut Tables, step: &mut Step<'_>, server_i
     if !session.incoming.inbox.is_empty() {
         tables.agenda.reconsider(conn);
     }
-    server.hold.end();
-    (server.statements.verdict, server.transaction.began_at) = (Verdict::None, None);
-    if let Some(why) = pool.servers.takes_back() {
+    server.released();
+    if let Some(why) = pool.servers_mut().takes_back() {
         server.end.close_needed = Some(why);
     }
     let is_armed = is_armed_idle(step.now, server, pool);
@@ -177,7 +179,7 @@ fn let_go(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, server_id: Con
     let limited = session.claim.admission != Admission::Not || session.claim.permits.is_some();
     let has_subscriptions =
         session.tracker.as_ref().is_some_and(|tracker| tracker.notifications.subscriptions().is_some());
-    let (id, removed, is_armed) = (pool.id, pool.is_removed(), pool.rules.is_armed(session, step.now));
+    let (id, removed, is_armed) = (pool.id(), pool.is_removed(), pool.rules().is_armed(session, step.now));
     let paused = !session.flow.is_reading() || !session.flow.is_clear();
     let has_more = !session.incoming.inbox.is_empty();
     if returns_pin_permit {
@@ -203,7 +205,7 @@ fn let_go(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, server_id: Con
         timers::arm_session(tables, conn);
     }
     let traces = &tables.servers[server_id].traces;
-    let used = traces.needs_reset || traces.listens;
+    let used = traces.needs_reset() || traces.listens();
     if tables.settings.global.servers.server_reset_query_always || used {
         free_servers::reset_or_free(tables, step, server_id);
     } else {
@@ -217,45 +219,4 @@ fn note_end(tables: &mut Tables, conn: ConnId) {
     let admission = std::mem::take(&mut session.claim.admission);
     debug_assert!(!matches!(admission, Admission::Waits { .. }), "a session that waits for a limit keeps its server");
     tables.agenda.release(session.claim.permits.take());
-}
-
-/// The part of a link that does not depend on what the session has set.
-#[inline]
-pub(crate) fn join(
-    now: Time,
-    settings: &Settings,
-    (conn, session): (ConnId, &mut Session),
-    (server_id, server): (ConnId, &mut Server),
-    pool: &mut Pool,
-    unpublished: &mut Vec<PoolId>,
-) {
-    assert!(server.is_clean() && server.cancel.under_way == 0, "I3: only a clean server is handed out");
-    debug_assert!(server.session().is_none(), "I1: a server has one session at most");
-    if machine::sabotage::does(settings, machine::sabotage::Fault::KeepStatements) {
-        pool.names.generation = 0;
-    }
-    pool.hand_to(now, server_id, server, conn, unpublished);
-    pool.charge(now, session.claim.class, session.claim.origin, server);
-    pool.names.known.aged(now);
-    pool.counts.totals.server_assignments += 1;
-    let waited_us = session.waited_us(now);
-    pool.counts.count_wait(waited_us);
-    (server.work.waited_us, server.work.linked_at) = (waited_us, now);
-    server.transaction.tally.begin(waited_us);
-    server.statements.spoken.clear();
-    server.traces.asked = slow::linked(pool, session, server, now);
-    session.link(server_id);
-    session.progress_at = now;
-    server.work.uses = server.work.uses.saturating_add(1);
-    server.work.travelled_at = None;
-    server.kept.sequences.linked();
-    (server.cancel.is_requested, server.cancel.overdue) = (false, Overdue::No);
-    server.transaction.query_at = now;
-    server.transaction.began_at = Some(now);
-    server.end.fatal_error_forwarded = false;
-    server.transaction.local_rights = false;
-    #[cfg(debug_assertions)]
-    {
-        server.transaction.status_seen = false;
-    }
 }

@@ -9,11 +9,9 @@
 //! shorter at random.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use connections::Broken;
 use link::end_reason::EndReason;
-use link::pool::Pause;
 use link::server::{Chore, CloseReason, ServerState};
 use machine::event::Hangup;
 use machine::mail::{Failure, ToCoordinator};
@@ -31,9 +29,6 @@ use crate::sessions::{replicating, welcome};
 use crate::tables::followups::SessionEnd;
 use crate::tables::{Tables, backpressure, timers};
 
-/// After a failure, the first pause before the next try.
-const RETRY_FIRST: Duration = Duration::from_millis(50);
-
 /// The pooler's codes for a request whose server is lost. Others are PostgreSQL's.
 const OWN: [SqlState; 2] = [sqlstate::CONNECTION_FAILURE, sqlstate::QUERY_CANCELED];
 
@@ -49,7 +44,7 @@ pub(crate) fn server_hung_up(
     if matches!(server.state(), ServerState::Connecting) {
         return login_failed(tables, step, conn, CloseReason::CrashedInLogin);
     }
-    server.end.gone = true;
+    server.end.server_gone();
     let why = match *server.state() {
         ServerState::Connecting | ServerState::LoggingIn(_) => CloseReason::CrashedInLogin,
         _ => CloseReason::Crashed,
@@ -93,7 +88,7 @@ pub(crate) fn server_lost(
     let server = &tables.servers[conn];
     if let ServerState::Own(session) = *server.state() {
         // One that has gone is dealt with where it is closed: it may have said why.
-        if !server.end.gone && (server.incoming.skip == 0 || !server.incoming.skip_forward) {
+        if !server.end.is_gone() && !server.incoming.is_within_answer() {
             tables.agenda.refuse_with(session, code, why.clone());
         }
         return closed_servers::close_server(tables, step, conn, why);
@@ -102,9 +97,9 @@ pub(crate) fn server_lost(
     let ServerState::Linked(session) = *server.state() else { return break_server(tables, limiters, step, conn, why) };
     let is_known = !OWN.contains(&code) || !server.may_commit();
     let code = if is_known { code } else { sqlstate::TRANSACTION_RESOLUTION_UNKNOWN };
-    let in_answer = server.incoming.skip > 0 && server.incoming.skip_forward;
-    let error_forwarded = server.end.fatal_error_forwarded;
-    let answer_failed = server.transaction.answer_failed;
+    let in_answer = server.incoming.is_within_answer();
+    let error_forwarded = server.end.has_forwarded_fatal_error();
+    let answer_failed = server.transaction.answer_failed();
     let outlives = tables.view().outlives(server, session);
     let kept = tables.sessions[session].tracker.as_ref().map(|tracker| tracker.pinning.pins());
     let why = why.with(kept.unwrap_or_default());
@@ -124,7 +119,7 @@ pub(crate) fn server_lost(
 pub(crate) fn leave_server(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<'_>, server_id: ConnId) {
     let Some(session) = tables.servers[server_id].session() else { return };
     outlive_server(tables, limiters, step, session, 0, None);
-    tables.servers[server_id].traces.needs_reset = true;
+    tables.servers[server_id].traces.reset_needed();
     drains::detach(tables, step, server_id, false);
 }
 
@@ -192,8 +187,8 @@ fn connect_again(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, words: 
     if !matches!(server.state(), ServerState::Connecting) {
         server.connect_again();
     }
-    server.incoming.inbox = Vec::new();
-    let address = Arc::clone(&server.identity.address);
+    server.incoming.forget();
+    let address = Arc::clone(server.identity.address());
     step.actions.push(Action::Close { conn, last_words: false });
     step.actions.push(Action::Open { conn, address });
 }
@@ -204,11 +199,11 @@ pub(crate) fn login_refused(tables: &mut Tables, step: &mut Step<'_>, conn: Conn
     let code = fields.sqlstate().unwrap_or(sqlstate::CONNECTION_FAILURE);
     let words = String::from_utf8_lossy(fields.message().unwrap_or(b"login failed")).into_owned();
     let log_text = format!("server login failed: FATAL {words}");
-    if tables.servers[conn].identity.encryption.retries_after_refusal(code) {
-        let other = if tables.servers[conn].identity.encryption.begins_with_tls() { "with" } else { "without" };
+    if tables.servers[conn].identity.encryption_mut().retries_after_refusal(code) {
+        let other = if tables.servers[conn].identity.encryption().begins_with_tls() { "with" } else { "without" };
         return connect_again(tables, step, conn, format!("{log_text}; trying {other} TLS"));
     }
-    if tables.servers[conn].identity.opened_for_session.is_some() {
+    if tables.servers[conn].identity.opened_for_session().is_some() {
         tables.view().log_server(step, conn, Level::Warning, Topic::General, log_text);
         let words = tables.settings.global.login.words.choose(words, "login failed");
         replicating::own_server_refused(
@@ -222,7 +217,7 @@ pub(crate) fn login_refused(tables: &mut Tables, step: &mut Step<'_>, conn: Conn
         let pool = tables.servers[conn].pool;
         tables.view().log_server(step, conn, Level::Warning, Topic::General, log_text);
         let pause = tables.settings.global.servers.server_login_retry;
-        tables.pools[pool].opening.spare_after = step.now + pause;
+        tables.pools[pool].opening_mut().refuse_spares(step.now + pause);
         closed_servers::close_server(tables, step, conn, CloseReason::Said { words: words.clone() });
         refuse_waiting(tables, step, pool, code, &EndReason::Said { words });
     } else {
@@ -247,11 +242,11 @@ fn login_failed_as(
     told: Option<SqlState>,
 ) {
     let server = &tables.servers[conn];
-    let (id, host) = (server.pool, Arc::clone(&server.identity.host));
+    let (id, host) = (server.pool, Arc::clone(server.identity.host()));
     let longest = tables.settings.global.servers.server_login_retry;
     let pool = &mut tables.pools[id];
-    pool.opening.host_failed(&pool.database, &host, step.now, step.now + longest);
-    if server.identity.opened_for_session.is_some() {
+    pool.host_failed(&host, step.now, step.now + longest);
+    if server.identity.opened_for_session().is_some() {
         return replicating::own_server_refused(
             tables,
             step,
@@ -260,11 +255,11 @@ fn login_failed_as(
             why,
         );
     }
-    let began = server.identity.connected_at;
+    let began = server.identity.connected_at();
     let failure = Failure {
         pool: id,
-        server: server.identity.name,
-        address: server.identity.address.clone(),
+        server: server.identity.name(),
+        address: server.identity.address().clone(),
         why: words.clone().unwrap_or_else(|| why.to_string()).into(),
         lines: words.into_iter().chain([tables.view().words_of_end(step, conn, &why)]).collect(),
     };
@@ -274,20 +269,12 @@ fn login_failed_as(
     closed_servers::remove_server(tables, step, conn, why.clone());
     let jitter = u32::from_ne_bytes(tables.random.bytes()) >> 16;
     let pool = &mut tables.pools[id];
-    if pool.opening.has_other_host(&pool.database, &host, step.now) && is_other_elsewhere {
+    if pool.has_other_host(&host, step.now) && is_other_elsewhere {
         // The next server is opened there, at once.
         return;
     }
-    let (failures, failed_at) = match pool.opening.pause {
-        // A login that had begun before the last failure does not count as another one.
-        Some(last) if began < last.failed_at => (last.failures, last.failed_at),
-        last => (last.map_or(0, |last| last.failures) + 1, step.now),
-    };
-    let pause = RETRY_FIRST.saturating_mul(1 << (failures - 1).min(16)).min(longest);
-    // Up to a quarter shorter, so that pools whose PostgreSQL was down do not all retry at the same moment.
-    let until = step.now + (pause - pause / 4 * jitter / (1 << 16));
-    pool.opening.pause = Some(Pause { failures, failed_at, until });
-    if pool.welcome.is_known(true) {
+    pool.opening_mut().login_failed(step.now, began, longest, jitter);
+    if pool.welcome().is_known(true) {
         // Who waits only to be told what the new servers begin with is let in all the same, and waits with its first statement.
         welcome::welcome_all(tables, step, id);
     }
@@ -304,8 +291,8 @@ fn is_wrong_password_type(why: &CloseReason) -> bool {
 /// Refuses all sessions that wait for this pool.
 fn refuse_waiting(tables: &mut Tables, step: &Step<'_>, id: PoolId, code: SqlState, why: &EndReason) {
     let pool = &tables.pools[id];
-    let mut waiting: Vec<ConnId> = pool.queue.waiters().map(|waiter| waiter.session).collect();
-    waiting.extend(pool.welcome.waiting.iter().map(|(conn, _)| *conn));
+    let mut waiting: Vec<ConnId> = pool.queue().waiters().map(|waiter| waiter.session).collect();
+    waiting.extend(pool.welcome().waiting());
     for conn in waiting {
         refusals::count_ended(tables, step, conn, Reason::ServerLogin);
         tables.agenda.refuse_with(conn, code, why.clone());

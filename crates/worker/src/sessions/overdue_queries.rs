@@ -3,7 +3,7 @@
 
 use link::overdue::PGBOUNCERS_WORDS;
 use link::request_refusal::RequestRefusal;
-use link::server::{CloseReason, Overdue};
+use link::server::CloseReason;
 use machine::Step;
 use machine::observe::{Level, Topic};
 use machine::sabotage::{Fault, does};
@@ -28,7 +28,7 @@ pub(crate) fn cancel_overdue(tables: &mut Tables, limiters: &mut Limiters, step:
         give_up_overdue(tables, limiters, step, conn);
         return;
     }
-    server.cancel.overdue = Overdue::Since(step.now);
+    server.cancel.query_overdue(step.now);
     refusals::count_ended(tables, step, conn, Reason::RunTimeout);
     let words = tables.settings.global.login.words.choose(RequestRefusal::QueryTimeout.to_string(), PGBOUNCERS_WORDS);
     tables.view().log_session(step, conn, Level::Warning, Topic::PoolerErrors, words);

@@ -39,9 +39,9 @@ pub(crate) fn begin(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
     classes::classify(tables, conn, &[]);
     let session = &mut tables.sessions[conn];
     let pool = &mut tables.pools[session.pool];
-    let ticket = pool.servers.own.queue.push(conn, step.now);
+    let ticket = pool.servers_mut().own_mut().wait(conn, step.now);
     session.wait(step.now, WaitFor::Own, ticket, true);
-    tables.agenda.feed(pool.id);
+    tables.agenda.feed(pool.id());
     tables.agenda.publish_shared(pool);
     timers::arm_session(tables, conn);
 }
@@ -58,17 +58,16 @@ pub(crate) fn own_server_ready(tables: &mut Tables, step: &mut Step<'_>, server_
         }
     }
     let parameters = tables.caches.interned.intern(parameters);
-    server.kept.parameters = Arc::clone(&parameters);
-    server.work.uses += 1;
+    server.logged_in_with(Arc::clone(&parameters));
     let pid = server.backend.pid;
     let session = &mut tables.sessions[conn];
     session.parameters = parameters;
     let pool = &mut tables.pools[session.pool];
-    pool.opening.pause = None;
-    pool.servers.own.has_opened();
-    pool.counts.totals.server_assignments += 1;
+    pool.opening_mut().login_succeeded();
+    pool.servers_mut().own_mut().has_opened();
+    pool.counts_mut().count_assignment();
     if let SessionState::Opening { since, .. } = session.state() {
-        pool.counts.count_wait(step.now.micros_since(since));
+        pool.counts_mut().count_wait(step.now.micros_since(since));
     }
     session.replicate(server_id);
     let id = session.pool;
@@ -108,7 +107,7 @@ pub(crate) fn own_server_refused(
     (code, words): (SqlState, EndReason),
     why: CloseReason,
 ) {
-    if let Some(session) = tables.servers[conn].identity.opened_for_session {
+    if let Some(session) = tables.servers[conn].identity.opened_for_session() {
         tables.agenda.refuse_with(session, code, words);
     }
     closed_servers::close_server(tables, step, conn, why);
@@ -156,7 +155,7 @@ pub(crate) fn own_server_said(
     let server = &mut tables.servers[server_id];
     let conn = server.session().expect("a server that passes what it says has somebody to pass it to");
     let session = &mut tables.sessions[conn];
-    let mut inbox = std::mem::take(&mut server.incoming.inbox);
+    let mut inbox = server.incoming.take_inbox();
     let is_first = inbox.is_empty();
     let source = if is_first { Source::Chunk } else { step.actions.next_kept() };
     if !is_first {
@@ -168,8 +167,8 @@ pub(crate) fn own_server_said(
         Relay { session_id: conn, session, server_id, server, settings, now: step.now, actions: step.actions };
     let read = relay.answers(all, source);
     if let Ok(count) = read {
-        server.incoming.inbox = all[count..].to_vec();
-        tables.pools[server.pool].counts.totals.sent += count as u64;
+        server.incoming.keep(&all[count..]);
+        tables.pools[server.pool].counts_mut().count_sent(count);
     }
     if !is_first {
         step.actions.keep(inbox);

@@ -11,7 +11,7 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use link::caches::Caches;
-use link::pool::{Pool, Welcome};
+use link::pool::Pool;
 use machine::Step;
 use machine::mail::{SharedReport, ToWorker};
 use session_state::login_report::LoginReport;
@@ -24,7 +24,7 @@ use crate::tables::Tables;
 
 pub(crate) fn share(tables: &Tables, step: &mut Step<'_>, pool: PoolId, with: WorkerId) {
     // Its server may still be logging in, and then need not be waited for: the other worker has asked for one, too.
-    let entry = tables.pools.get(pool).filter(|entry| entry.welcome.is_known(false) && !entry.is_vacating(step.now));
+    let entry = tables.pools.get(pool).filter(|entry| entry.welcome().is_known(false) && !entry.is_vacating(step.now));
     if let Some(shared) = entry.and_then(|entry| shared(entry, false)) {
         step.actions.post_to_worker(with, ToWorker::Report(Box::new(shared)));
     }
@@ -33,7 +33,7 @@ pub(crate) fn share(tables: &Tables, step: &mut Step<'_>, pool: PoolId, with: Wo
 /// A server has logged in. `before`: the edition that was known until then.
 pub(crate) fn spread(tables: &Tables, step: &mut Step<'_>, pool: PoolId, before: Option<NonZeroU32>) {
     // It is no other worker's, too.
-    let Some(entry) = tables.pools.get(pool).filter(|entry| entry.exchange.homes > 1) else { return };
+    let Some(entry) = tables.pools.get(pool).filter(|entry| entry.exchange().is_shared()) else { return };
     // Its server is to be replaced.
     let Some(shared) = shared(entry, true) else { return };
     if before.is_some_and(|edition| edition != shared.report.edition) {
@@ -42,9 +42,8 @@ pub(crate) fn spread(tables: &Tables, step: &mut Step<'_>, pool: PoolId, before:
 }
 
 fn shared(entry: &Pool, is_news: bool) -> Option<SharedReport> {
-    let Welcome { report, reported_by, .. } = &entry.welcome;
-    let report = Arc::clone(report.as_ref()?);
-    Some(SharedReport { pool: entry.id, report, reported_by: reported_by.clone(), is_news })
+    let report = Arc::clone(entry.welcome().report()?);
+    Some(SharedReport { pool: entry.id(), report, reported_by: entry.welcome().reported_by().cloned(), is_news })
 }
 
 /// Another worker has sent its report.
@@ -55,23 +54,17 @@ pub(crate) fn told(tables: &mut Tables, step: &mut Step<'_>, shared: &SharedRepo
     let Some(entry) = tables.pools.get_mut(pool).filter(|entry| !entry.is_vacating(step.now)) else { return };
     // The other worker may not have known of a RECONNECT, or of the new entry, when it sent the report: then its servers are to be replaced.
     let is_older = reported_by.as_ref().is_some_and(|(reconnects, database)| entry.is_older((*reconnects, database)));
-    let is_news = is_news || entry.welcome.is_stale;
-    if entry.welcome.report.is_some() && (is_older || !is_news) {
+    let is_news = is_news || entry.welcome().is_stale();
+    if entry.welcome().report().is_some() && (is_older || !is_news) {
         return;
     }
-    entry.welcome.take(interned(&mut tables.caches, report), is_news);
-    entry.welcome.reported_by.clone_from(reported_by);
+    entry.welcome_mut().take_shared(interned(&mut tables.caches, report), is_news, reported_by.as_ref());
     welcome::welcome_all(tables, step, pool);
 }
 
 /// A lent server brings it along. `is_current`: that is not one that is to be replaced.
 pub(crate) fn take_along(entry: &mut Pool, caches: &mut Caches, report: &LoginReport, is_current: bool) {
-    let is_first = entry.welcome.report.is_none();
-    if is_first || entry.welcome.is_stale && is_current {
-        let is_stale = entry.welcome.is_stale && !is_current;
-        entry.welcome.take(interned(caches, report), !is_first);
-        entry.welcome.is_stale = is_stale;
-    }
+    entry.welcome_mut().take_along(is_current, || interned(caches, report));
 }
 
 fn interned(caches: &mut Caches, report: &LoginReport) -> LoginReport {
@@ -93,14 +86,14 @@ mod tests {
         let values = Arc::new(tracked.empty().with(index, zone).expect("short"));
         let reported = vec![(b"TimeZone"[..].into(), zone.into())];
         let report = Arc::new(LoginReport::new(reported, Arc::clone(&values), values, &tracked));
-        let database = Arc::clone(&scene.tables.pools[POOL].database);
+        let database = Arc::clone(scene.tables.pools[POOL].database());
         SharedReport { pool: POOL, report, reported_by: Some((reconnects, database)), is_news }
     }
 
     fn known(scene: &Scene) -> (&[u8], bool) {
-        let welcome = &scene.tables.pools[POOL].welcome;
-        let report = welcome.report.as_ref().expect("there is one");
-        (&*report.reported[0].1, welcome.is_stale)
+        let welcome = scene.tables.pools[POOL].welcome();
+        let report = welcome.report().expect("there is one");
+        (&*report.reported[0].1, welcome.is_stale())
     }
 
     #[test]
@@ -112,8 +105,8 @@ mod tests {
         };
         told_of(&mut scene, b"UTC", 0, false);
         assert_eq!(known(&scene), (&b"UTC"[..], false));
-        let pool = &mut scene.tables.pools[POOL];
-        (pool.rules.orders.reconnects, pool.welcome.is_stale) = (1, true);
+        scene.configure(|settings| settings.orders.change(None, |all| all.reconnects += 1));
+        scene.tables.pools[POOL].welcome_mut().become_stale();
         told_of(&mut scene, b"Asia/Tokyo", 0, true);
         assert_eq!(known(&scene), (&b"UTC"[..], true), "its servers are to be replaced");
         told_of(&mut scene, b"America/Lima", 1, false);

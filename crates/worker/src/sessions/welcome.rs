@@ -48,7 +48,7 @@ pub(crate) fn arrived(tables: &mut Tables, definitions: &mut OpenDefinitions, st
     let configured = entry.as_ref().is_some_and(|entry| !entry.is_removed());
     let mut identity = arrival.identity;
     if let (Some(entry), Some(identity)) = (entry, Arc::get_mut(&mut identity)) {
-        identity.share_names(&entry.key);
+        identity.share_names(entry.key());
     }
     let mut parameters = tables.caches.tracked.empty();
     let mut first = SessionState::default();
@@ -78,16 +78,16 @@ pub(crate) fn arrived(tables: &mut Tables, definitions: &mut OpenDefinitions, st
     }
     if let Some(entry) = tables.pools.get_mut(pool) {
         if sets_local_buffers {
-            entry.servers.sets_local_buffers.set();
+            entry.servers_mut().local_buffers_set();
         }
-        entry.counts.sessions += 1;
-        entry.counts.totals.logins += 1;
+        entry.counts_mut().session_came();
+        entry.counts_mut().count_login();
         // With a forced user, the client's password is not the server's. The latest proof counts: an older one may be of a
         // password that has changed.
         if own_user && !arrival.proved.is_empty() {
-            entry.opening.proved = arrival.proved;
+            entry.opening_mut().prove(arrival.proved);
         }
-        if entry.exchange.homes > 1 && entry.excess() != entry.exchange.published.excess {
+        if entry.has_other_excess() {
             tables.agenda.publish(pool);
         }
         closed_servers::retire_local_buffers(tables, step, pool);
@@ -110,16 +110,16 @@ pub(crate) fn arrived(tables: &mut Tables, definitions: &mut OpenDefinitions, st
 /// `stable_pid`: the client's own choice, if it made one.
 fn welcome_or_wait(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, pool: PoolId, stable_pid: Option<bool>) {
     let entry = &mut tables.pools[pool];
-    if stable_pid.unwrap_or(entry.rules.stable_backend_pid) {
+    if stable_pid.unwrap_or(entry.rules().stable_backend_pid()) {
         welcome_with_server(tables, step, conn, pool);
         return;
     }
-    if entry.welcome.is_known(entry.rules.orders.paused || entry.opening.is_paused(step.now)) {
+    if entry.welcome().is_known(entry.rules().orders().paused || entry.opening().is_paused(step.now)) {
         welcome(tables, step, conn);
         return;
     }
-    entry.welcome.waiting.push((conn, step.now));
-    let shared = entry.exchange.homes > 1;
+    entry.welcome_mut().wait(conn, step.now);
+    let shared = entry.exchange().is_shared();
     tables.agenda.feed(pool);
     if shared {
         tables.agenda.publish(pool);
@@ -132,7 +132,7 @@ fn welcome_with_server(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, p
     // Sessions that wait already come first.
     classes::classify(tables, conn, &[]);
     let class = tables.sessions[conn].claim.class;
-    let may_take = tables.pools[pool].queue.admits(class);
+    let may_take = tables.pools[pool].queue().admits(class);
     let server = if may_take { idle_servers::take_idle(tables, step, pool, Some(conn)) } else { None };
     let server = server.map(|server| disturbances::rotate(tables, step, pool, conn, server));
     match server {
@@ -150,11 +150,11 @@ pub(crate) fn welcome_linked(tables: &mut Tables, step: &mut Step<'_>, conn: Con
     links::link(tables, step, conn, server_id);
     let (session, server) = (&mut tables.sessions[conn], &mut tables.servers[server_id]);
     // No transaction has begun yet.
-    server.transaction.began_at = None;
+    server.transaction.not_begun();
     let (pid, held) = (server.backend.pid, server.holds_messages());
     let tracker = session.tracker.get_or_insert_default();
     if !held {
-        tracker.reported_at_login = Some(Arc::new(server.kept.reported.clone()));
+        tracker.reported_at_login = Some(Arc::new(server.kept.reported().clone()));
     }
     tracker.pinning.pin_for_life(step.now);
     count_pinned(tracker, &mut tables.pools[session.pool]);
@@ -170,7 +170,7 @@ pub(crate) fn welcome_linked(tables: &mut Tables, step: &mut Step<'_>, conn: Con
 pub(crate) fn welcome_all(tables: &mut Tables, step: &mut Step<'_>, pool: PoolId) {
     let entry = &mut tables.pools[pool];
     tables.agenda.publish_shared(entry);
-    for (conn, _) in std::mem::take(&mut entry.welcome.waiting) {
+    for conn in entry.welcome_mut().take_waiting() {
         welcome(tables, step, conn);
     }
 }
@@ -178,7 +178,7 @@ pub(crate) fn welcome_all(tables: &mut Tables, step: &mut Step<'_>, pool: PoolId
 /// The first new server has not come soon: the session is told what is known, and gets the news with its first statement.
 pub(crate) fn welcome_overdue(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
     let pool = tables.sessions[conn].pool;
-    tables.pools[pool].welcome.waiting.retain(|(waiting, _)| *waiting != conn);
+    tables.pools[pool].welcome_mut().stop_waiting(conn);
     welcome(tables, step, conn);
 }
 
@@ -202,7 +202,7 @@ fn welcome(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
 fn take_base(tables: &mut Tables, conn: ConnId) -> Option<String> {
     let session = tables.sessions.get_mut(conn)?;
     let pool = tables.pools.get(session.pool)?;
-    let report = pool.welcome.report.as_ref()?;
+    let report = pool.welcome().report()?;
     session.own = OwnParameters::begun(session.parameters.known(), report.edition);
     if session.tracker.is_none()
         && let Some(known) = tables.caches.interned.laid(&session.parameters, &report.parameters)
@@ -221,7 +221,7 @@ fn take_base(tables: &mut Tables, conn: ConnId) -> Option<String> {
     let mut others = begun_others(report, state, &tables.caches.tracked);
     let key = Learnt::key(&parameters, state, report, &tables.caches.tracked);
     let nothing_learnt = key.is_none();
-    if let Some(reported) = key.and_then(|key| pool.welcome.learnt.get(&key)) {
+    if let Some(reported) = key.and_then(|key| pool.welcome().learnt().get(&key)) {
         parameters = parameters.learnt(&reported.parameters, &report.parameters);
         others = Arc::clone(&reported.others);
     }
@@ -250,7 +250,7 @@ fn take_base(tables: &mut Tables, conn: ConnId) -> Option<String> {
 /// Sends the end of the login.
 fn greet(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, pid: i32, remark: Option<&str>) {
     let session = &mut tables.sessions[conn];
-    let report = tables.pools[session.pool].welcome.report.as_ref().expect("a server of its pool has logged in");
+    let report = tables.pools[session.pool].welcome().report().expect("a server of its pool has logged in");
     let (parameters, identity) = (Arc::clone(&session.parameters), Arc::clone(&session.identity));
     let others = session.tracker.as_ref().and_then(|tracker| tracker.reported_at_login.clone());
     let nothing = Reported::new();

@@ -161,8 +161,8 @@ impl Agenda {
 
     /// Like [`Agenda::publish`], but only if the pool has several homes: no worker reads the other cells.
     pub(crate) fn publish_shared(&mut self, pool: &Pool) {
-        if pool.exchange.homes > 1 {
-            self.publish(pool.id);
+        if pool.exchange().is_shared() {
+            self.publish(pool.id());
         }
     }
 

@@ -130,22 +130,22 @@ impl Cancels {
     /// Opens a connection to cancel a server's query. `None`: too many are under way, or the server cannot be
     /// cancelled.
     pub(crate) fn start(&mut self, step: &mut Step<'_>, server_id: ConnId, server: &mut Server) -> Option<ConnId> {
-        if server.cancel.under_way >= limits::CANCELS_PER_SERVER_MAX || server.backend.secret.is_empty() {
+        if server.cancel.under_way() >= limits::CANCELS_PER_SERVER_MAX || server.backend.secret.is_empty() {
             return None;
         }
-        server.cancel.under_way += 1;
+        server.cancel.begins();
         let canceller = Canceller {
             server: server_id,
             pool: server.pool,
             sent: false,
             overdue: server.overdue_since().is_some(),
-            encryption: Encryption::like(&server.identity.encryption),
+            encryption: Encryption::like(server.identity.encryption()),
             since: step.now,
             flow: Flow::default(),
             armed: Armed::default(),
         };
         let conn = self.under_way.insert_with(|_| canceller);
-        step.actions.push(Action::Open { conn, address: server.identity.address.clone() });
+        step.actions.push(Action::Open { conn, address: server.identity.address().clone() });
         Some(conn)
     }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use link::end_reason::EndReason;
 use link::pool::Pool;
-use link::server::{Chore, CloseReason, Identity, Server, ServerState};
+use link::server::{Chore, CloseReason, Server, ServerState};
 use link::session::{Session, SessionState, WaitFor};
 use machine::sabotage::{Fault, does};
 use session_state::state::ListenerWait;
@@ -78,7 +78,7 @@ impl Earliest {
 impl View<'_> {
     pub(crate) fn session_deadline(&self, session: &Session) -> Option<(Time, Due)> {
         let pool = self.pools.get(session.pool);
-        let rules = pool.map(|pool| &pool.rules);
+        let rules = pool.map(|pool| pool.rules());
         let mut earliest = Earliest::default();
         if let Some(ListenerWait::ToSend { since }) =
             session.tracker.as_ref().map(|tracker| tracker.notifications.listener_wait())
@@ -89,11 +89,11 @@ impl View<'_> {
             if session.server().is_some() || self.stopping.has_begun() {
                 earliest.add(since, Some(limits::LISTENER_WAIT), Due::ListenAlone);
             } else {
-                earliest.add(since, rules?.query_wait_timeout, Due::Refuse(Overdue::QueryWait));
+                earliest.add(since, rules?.query_wait_timeout(), Due::Refuse(Overdue::QueryWait));
             }
         }
         if let SessionState::Welcoming { since } = session.state()
-            && pool.is_some_and(|pool| pool.welcome.is_known(true))
+            && pool.is_some_and(|pool| pool.welcome().is_known(true))
         {
             earliest.add(since, Some(limits::NEW_REPORT_WAIT), Due::Welcome);
         }
@@ -101,26 +101,26 @@ impl View<'_> {
             SessionState::Welcoming { since }
             | SessionState::Opening { since, .. }
             | SessionState::Waiting { since, wait_for: WaitFor::Login | WaitFor::Own, .. } => {
-                earliest.add(since, rules?.query_wait_timeout, Due::Refuse(Overdue::QueryWait));
-                earliest.add(since, rules?.query_timeout, Due::Refuse(Overdue::Queued));
+                earliest.add(since, rules?.query_wait_timeout(), Due::Refuse(Overdue::QueryWait));
+                earliest.add(since, rules?.query_timeout(), Due::Refuse(Overdue::Queued));
             }
             SessionState::Waiting { since, notified, deadline_ms, .. } => {
                 let over = if rules?.follows() { Due::QueryTimeout } else { Due::Refuse(Overdue::Queued) };
-                earliest.add(since, rules?.query_wait_timeout, Due::Refuse(Overdue::QueryWait));
-                earliest.add(since, rules?.query_timeout, over);
+                earliest.add(since, rules?.query_wait_timeout(), Due::Refuse(Overdue::QueryWait));
+                earliest.add(since, rules?.query_timeout(), over);
                 let deadline = Duration::from_millis(deadline_ms.into());
                 earliest.add(since, (deadline_ms > 0).then_some(deadline), Due::DeadlinePassed);
                 let notify = self.settings.global.waiting.query_wait_notify.filter(|_| !notified);
                 earliest.add(since, notify, Due::NotifyWaiting);
             }
             SessionState::Idle { since } => {
-                earliest.add(since, rules?.client_idle_timeout, Due::Refuse(Overdue::ClientIdle));
+                earliest.add(since, rules?.client_idle_timeout(), Due::Refuse(Overdue::ClientIdle));
             }
             SessionState::Linked { server } => match self.limit_wait(session) {
                 Some(wait) => {
-                    earliest.add(wait.since, rules?.query_wait_timeout, Due::Refuse(Overdue::QueryWait));
-                    let deadline = Duration::from_millis(wait.deadline_ms.into());
-                    earliest.add(wait.since, (wait.deadline_ms > 0).then_some(deadline), Due::DeadlinePassed);
+                    earliest.add(wait.since(), rules?.query_wait_timeout(), Due::Refuse(Overdue::QueryWait));
+                    let deadline = Duration::from_millis(wait.deadline_ms().into());
+                    earliest.add(wait.since(), (wait.deadline_ms() > 0).then_some(deadline), Due::DeadlinePassed);
                 }
                 None => self.link_deadline(session, pool?, server, &mut earliest),
             },
@@ -134,7 +134,7 @@ impl View<'_> {
     pub(crate) fn link_deadline(&self, session: &Session, pool: &Pool, server: ConnId, earliest: &mut Earliest) {
         // The server was closed in this step, which ends its session too.
         let Some(server) = self.servers.get(server) else { return };
-        let rules = &pool.rules;
+        let rules = pool.rules();
         let torn = session.is_torn() && server.flow.is_clear();
         if torn || !session.flow.is_clear() {
             earliest.add(session.progress_at, Some(limits::STALL), Due::Refuse(Overdue::Stalled));
@@ -143,34 +143,34 @@ impl View<'_> {
             match server.overdue_since() {
                 Some(at) => earliest.add(at, self.settings.global.waiting.query_cancel_timeout, Due::GiveUpQuery),
                 None if rules.follows() => {
-                    earliest.add(server.transaction.query_at, rules.query_timeout, Due::CancelQuery)
+                    earliest.add(server.transaction.query_at(), rules.query_timeout(), Due::CancelQuery)
                 }
-                None => earliest.add(server.transaction.query_at, rules.query_timeout, Due::Refuse(Overdue::Query)),
+                None => earliest.add(server.transaction.query_at(), rules.query_timeout(), Due::Refuse(Overdue::Query)),
             }
-        } else if server.transaction.status == Status::Idle && !server.ledger.is_open() {
-            earliest.add(server.transaction.query_at, rules.client_idle_timeout, Due::Refuse(Overdue::ClientIdle));
+        } else if server.transaction.status() == Status::Idle && !server.ledger.is_open() {
+            earliest.add(server.transaction.query_at(), rules.client_idle_timeout(), Due::Refuse(Overdue::ClientIdle));
         } else if !does(self.settings, Fault::ForgiveIdleTransactions) {
             earliest.add(
-                server.transaction.query_at,
-                rules.idle_transaction_timeout,
+                server.transaction.query_at(),
+                rules.idle_transaction_timeout(),
                 Due::Refuse(Overdue::IdleTransaction),
             );
         }
         if let Some(began) = server
             .transaction
-            .began_at
-            .filter(|_| server.ledger.depth() > 0 || server.transaction.status != Status::Idle)
+            .began_at()
+            .filter(|_| server.ledger.depth() > 0 || server.transaction.status() != Status::Idle)
         {
-            earliest.add(began, rules.transaction_timeout, Due::Refuse(Overdue::Transaction));
+            earliest.add(began, rules.transaction_timeout(), Due::Refuse(Overdue::Transaction));
         }
     }
 
     /// Whether nothing is heard of a server's host yet, while there is another to go to.
     fn has_silent_host(&self, server: &Server) -> bool {
-        let is_silent = matches!(server.state(), ServerState::Connecting) && server.identity.local.is_none();
+        let is_silent = matches!(server.state(), ServerState::Connecting) && server.identity.local().is_none();
         let other = |pool: &Pool| {
-            let Identity { host, connected_at, .. } = &server.identity;
-            pool.opening.has_other_host(&pool.database, host, *connected_at)
+            let (host, connected_at) = (server.identity.host(), server.identity.connected_at());
+            pool.has_other_host(host, connected_at)
         };
         is_silent && self.pools.get(server.pool).is_some_and(other)
     }
@@ -181,53 +181,48 @@ impl View<'_> {
 
     fn server_due(&self, conn: ConnId) -> Option<(Time, CloseReason)> {
         let server = self.servers.get(conn)?;
-        let rules = &self.pools.get(server.pool)?.rules;
+        let limits = self.pools.get(server.pool)?.rules().servers();
         match *server.state() {
             ServerState::Connecting | ServerState::LoggingIn(_) | ServerState::Busy(Chore::Setup | Chore::Base) => {
                 let timeout = self.settings.global.servers.server_connect_timeout;
                 let silent = self.has_silent_host(server).then_some(limits::CONNECT_NEXT);
                 let patience = timeout.into_iter().chain(silent).min()?;
-                Some((server.identity.connected_at + patience, CloseReason::ConnectTimeout))
+                Some((server.identity.connected_at() + patience, CloseReason::ConnectTimeout))
             }
             ServerState::Busy(Chore::First) => {
-                Some((server.work.since + limits::FIRST_NAMES, CloseReason::ChoreTimeout { chore: Chore::First }))
+                Some((server.work.since() + limits::FIRST_NAMES, CloseReason::ChoreTimeout { chore: Chore::First }))
             }
             ServerState::Busy(chore) => {
-                Some((server.work.since + limits::HOUSEKEEPING, CloseReason::ChoreTimeout { chore }))
+                Some((server.work.since() + limits::HOUSEKEEPING, CloseReason::ChoreTimeout { chore }))
             }
             ServerState::Draining { cancelled: false, .. } => {
-                Some((server.work.since + limits::DRAIN, CloseReason::ClientGone))
+                Some((server.work.since() + limits::DRAIN, CloseReason::ClientGone))
             }
             ServerState::Draining { .. } if !server.ledger.is_clear() => {
-                Some((server.work.since + limits::DRAIN + limits::DRAIN_CANCELLED, CloseReason::ClientGone))
+                Some((server.work.since() + limits::DRAIN + limits::DRAIN_CANCELLED, CloseReason::ClientGone))
             }
             // A cancel is under way.
-            ServerState::Draining { .. } => Some((server.work.since + limits::HOUSEKEEPING, CloseReason::ClientGone)),
+            ServerState::Draining { .. } => Some((server.work.since() + limits::HOUSEKEEPING, CloseReason::ClientGone)),
             ServerState::Idle => {
                 let surplus = self.pools.get(server.pool).is_some_and(Pool::has_surplus);
-                if let Some(why) = rules.servers.used_up(server.work.uses) {
-                    return Some((server.work.since, why));
+                if let Some(why) = limits.used_up(server.work.uses()) {
+                    return Some((server.work.since(), why));
                 }
-                let idle = rules
-                    .servers
-                    .idle_timeout
-                    .filter(|_| surplus)
-                    .map(|after| (server.work.since + after, CloseReason::IdleTimeout));
-                let counts = server.work.uses > 0 || !rules.servers.lifetime.is_zero();
-                let life =
-                    counts.then(|| (server.identity.connected_at + rules.servers.lifetime, CloseReason::LifetimeOver));
-                idle.into_iter().chain(life).min_by_key(|(at, _)| *at)
+                let idle = limits.idle_timeout().filter(|_| surplus);
+                let idle = idle.map(|after| (server.work.since() + after, CloseReason::IdleTimeout));
+                let too_old_at = limits.too_old_at(server.identity.connected_at(), server.work.uses());
+                idle.into_iter().chain(too_old_at.map(|at| (at, CloseReason::LifetimeOver))).min_by_key(|(at, _)| *at)
             }
             ServerState::Listening if !server.ledger.is_clear() => {
-                Some((server.transaction.query_at + limits::HOUSEKEEPING, CloseReason::ListenTimeout))
+                Some((server.transaction.query_at() + limits::HOUSEKEEPING, CloseReason::ListenTimeout))
             }
             ServerState::Listening => {
-                let unused = self.pools.get(server.pool)?.listener.as_ref().is_none_or(|listener| listener.is_unused());
-                unused.then_some((server.work.since + limits::LISTENER_IDLE, CloseReason::NobodyListens))
+                let unused = self.pools.get(server.pool)?.listens_for_none();
+                unused.then_some((server.work.since() + limits::LISTENER_IDLE, CloseReason::NobodyListens))
             }
             // With cancels under way, the end of the last one ends this state.
-            ServerState::Held if server.cancel.under_way == 0 => {
-                Some((server.work.since + limits::HOUSEKEEPING, CloseReason::HalfMessage))
+            ServerState::Held if server.cancel.under_way() == 0 => {
+                Some((server.work.since() + limits::HOUSEKEEPING, CloseReason::HalfMessage))
             }
             ServerState::Linked(_) | ServerState::Own(_) | ServerState::Held => None,
         }
@@ -236,8 +231,10 @@ impl View<'_> {
 
 #[cfg(test)]
 mod tests {
+    use machine::Settings;
+
     use super::*;
-    use crate::tables::scene::{POOL, Scene};
+    use crate::tables::scene::Scene;
 
     const SECOND: Duration = Duration::from_secs(1);
     const HOUR: Duration = Duration::from_secs(3600);
@@ -245,24 +242,26 @@ mod tests {
     #[test]
     fn a_waiting_sessions_first_deadline_counts() {
         type Case = (&'static str, fn(&mut Scene, ConnId), Option<(Duration, Due)>);
-        let wait_timeout = |scene: &mut Scene| scene.tables.pools[POOL].rules.query_wait_timeout = Some(3 * SECOND);
+        let wait_timeout = |settings: &mut Settings| settings.global.waiting.query_wait_timeout = Some(3 * SECOND);
         let cases: [Case; 5] = [
             ("nothing is set", |_, _| (), None),
             (
                 "query_wait_timeout",
-                |scene, _| scene.tables.pools[POOL].rules.query_wait_timeout = Some(3 * SECOND),
+                |scene, _| scene.configure(|settings| settings.global.waiting.query_wait_timeout = Some(3 * SECOND)),
                 Some((3 * SECOND, Due::Refuse(Overdue::QueryWait))),
             ),
             (
                 "query_timeout",
-                |scene, _| scene.tables.pools[POOL].rules.query_timeout = Some(2 * SECOND),
+                |scene, _| scene.configure(|settings| settings.global.waiting.query_timeout = Some(2 * SECOND)),
                 Some((2 * SECOND, Due::QueryTimeout)),
             ),
             (
                 "query_timeout, in classic",
                 |scene, _| {
-                    let rules = &mut scene.tables.pools[POOL].rules;
-                    (rules.query_timeout, rules.fidelity) = (Some(2 * SECOND), settings::Fidelity::Classic);
+                    scene.configure(|settings| {
+                        settings.global.waiting.query_timeout = Some(2 * SECOND);
+                        settings.global.pools.pool_fidelity = settings::Fidelity::Classic;
+                    });
                 },
                 Some((2 * SECOND, Due::Refuse(Overdue::Queued))),
             ),
@@ -273,16 +272,18 @@ mod tests {
             ),
         ];
         for (case, prepare, expected) in cases {
-            let mut scene = Scene::new(|settings| settings.global.waiting.query_wait_notify = None);
+            let mut scene = Scene::new(|settings| {
+                let waiting = &mut settings.global.waiting;
+                (waiting.query_wait_timeout, waiting.query_timeout, waiting.query_wait_notify) = (None, None, None);
+                (settings.global.pools.pool_mode, settings.global.pools.pool_fidelity) =
+                    (settings::PoolMode::Transaction, settings::Fidelity::Transparent);
+            });
             let (now, conn) = (scene.now, scene.waiter(scene.now));
-            let rules = &mut scene.tables.pools[POOL].rules;
-            (rules.query_wait_timeout, rules.query_timeout) = (None, None);
-            rules.fidelity = settings::Fidelity::Transparent;
             prepare(&mut scene, conn);
             let due = |scene: &Scene| scene.tables.view().session_deadline(&scene.tables.sessions[conn]);
             assert_eq!(due(&scene), expected.map(|(after, due)| (now + after, due)), "{case}");
             // Whichever is set besides: the earliest is due.
-            wait_timeout(&mut scene);
+            scene.configure(wait_timeout);
             let first = expected.map_or(3 * SECOND, |(after, _)| after.min(3 * SECOND));
             assert_eq!(due(&scene).map(|(at, _)| at), Some(now + first), "{case}");
         }
@@ -318,11 +319,16 @@ mod tests {
             ),
         ];
         for (case, lifetime, min_pool_size, max_uses, used, expected) in cases {
-            let mut scene = Scene::new(|settings| settings.global.servers.server_idle_timeout = Some(60 * SECOND));
+            let mut scene = Scene::new(|settings| {
+                let servers = &mut settings.global.servers;
+                servers.server_idle_timeout = Some(60 * SECOND);
+                (servers.server_lifetime, servers.server_max_uses) = (lifetime, max_uses);
+                settings.global.pools.min_pool_size = min_pool_size;
+            });
             let (now, conn) = (scene.now, scene.idle_server(scene.now));
-            let rules = &mut scene.tables.pools[POOL].rules;
-            (rules.servers.lifetime, rules.min_pool_size, rules.servers.max_uses) = (lifetime, min_pool_size, max_uses);
-            scene.tables.servers[conn].work.uses = u32::from(used);
+            if used {
+                scene.tables.servers[conn].work.count_use();
+            }
             let due = scene.tables.view().server_deadline(conn);
             assert_eq!(due, expected.map(|(after, why)| (now + after, why)), "{case}");
         }

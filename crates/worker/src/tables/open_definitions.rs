@@ -13,8 +13,8 @@ pub(crate) struct OpenDefinitions(BTreeMap<ConnId, Box<str>>);
 impl OpenDefinitions {
     /// Tells the pools of a database what is defined there.
     pub(crate) fn note<'p>(&mut self, pools: impl Iterator<Item = &'p mut Pool>, now: Time, definition: &Definition) {
-        for pool in pools.filter(|pool| pool.database.name_at_server() == &*definition.database) {
-            pool.names.known.learn(&definition.what, definition.server, now);
+        for pool in pools.filter(|pool| pool.database().name_at_server() == &*definition.database) {
+            pool.known_mut().learn(&definition.what, definition.server, now);
         }
         if definition.what != What::Relation {
             self.0.insert(definition.server, definition.database.clone());
@@ -46,16 +46,16 @@ impl OpenDefinitions {
     ) {
         // Nothing was noted for this server.
         let Some(database) = self.0.remove(&server) else { return };
-        for pool in pools.filter(|pool| pool.database.name_at_server() == &*database) {
-            pool.names.known.settle(server, now, lost);
+        for pool in pools.filter(|pool| pool.database().name_at_server() == &*database) {
+            pool.known_mut().settle(server, now, lost);
         }
     }
 
     /// A pool begins to read side effects from the catalogue: it may not see there what open transactions have defined.
     pub(crate) fn doubt_in(&self, pool: &mut Pool, now: Time) {
         for (server, database) in &self.0 {
-            if pool.database.name_at_server() == &**database {
-                pool.names.known.doubt(*server, now);
+            if pool.database().name_at_server() == &**database {
+                pool.known_mut().doubt(*server, now);
             }
         }
     }

@@ -68,8 +68,8 @@ impl Pools {
     /// Forgets a pool. Its statistics go on to count for its database, if that is configured by name.
     pub(crate) fn remove(&mut self, id: PoolId, settings: &Settings) {
         let pool = self.by_id.get_mut(id.0 as usize).and_then(Option::take);
-        if let Some(pool) = pool.filter(|pool| settings.databases.contains_key(&*pool.key.database)) {
-            self.past.entry(Arc::clone(&pool.key.database)).or_default().add(&pool.counts.totals);
+        if let Some(pool) = pool.filter(|pool| settings.databases.contains_key(&*pool.key().database)) {
+            self.past.entry(Arc::clone(&pool.key().database)).or_default().add(pool.counts().totals());
         }
         self.shared.retain(|&shared| shared != id);
     }
@@ -120,19 +120,19 @@ mod tests {
             let database = Arc::new(Database::new("d", Vec::new()));
             pools.add(PoolId(id), key, homes, database, &settings);
         }
-        assert_eq!(pools.iter().map(|pool| pool.id).collect::<Vec<_>>(), [PoolId(0), PoolId(2)]);
+        assert_eq!(pools.iter().map(|pool| pool.id()).collect::<Vec<_>>(), [PoolId(0), PoolId(2)]);
         assert_eq!(pools.shared(), [PoolId(0)]);
-        pools[PoolId(0)].counts.totals.queries = 5;
+        pools[PoolId(0)].counts_mut().count_received(5);
         pools.remove(PoolId(0), &settings);
         assert_eq!(pools.past().count(), 0, "nobody has configured it");
         assert!(pools.get(PoolId(0)).is_none() && pools.get(PoolId(9)).is_none());
         assert!(pools.shared().is_empty());
         let mut settings = settings;
         settings.databases.insert("d".to_owned(), Arc::new(Database::new("d", Vec::new())));
-        pools[PoolId(2)].counts.totals.queries = 7;
+        pools[PoolId(2)].counts_mut().count_received(7);
         pools.remove(PoolId(2), &settings);
         let past =
-            |pools: &Pools| pools.past().map(|(name, totals)| (name.to_string(), totals.queries)).collect::<Vec<_>>();
+            |pools: &Pools| pools.past().map(|(name, totals)| (name.to_string(), totals.received)).collect::<Vec<_>>();
         assert_eq!(past(&pools), [("d".to_owned(), 7)]);
         pools.forget_past_but_of(&Settings::default());
         assert_eq!(past(&pools), []);

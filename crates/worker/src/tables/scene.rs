@@ -41,6 +41,12 @@ impl Scene {
         Scene { tables, board: Board::new(2), actions: Actions::new(), now: Time(1_000_000_000), next_serial: 1 }
     }
 
+    /// Changes the settings, as far as the pool's rules follow them.
+    pub(crate) fn configure(&mut self, change: impl FnOnce(&mut Settings)) {
+        change(Arc::make_mut(&mut self.tables.settings));
+        self.tables.pools[POOL].configure(&self.tables.settings);
+    }
+
     /// Runs a rule.
     pub(crate) fn run<T>(&mut self, rule: impl FnOnce(&mut Tables, &mut Step<'_>) -> T) -> T {
         let mut step = Step { now: self.now, board: &self.board, actions: &mut self.actions };
@@ -62,27 +68,14 @@ impl Scene {
         let (tables, serial) = (&mut self.tables, Serial(self.next_serial));
         self.next_serial += 1;
         let pool = &mut tables.pools[POOL];
-        let address = Arc::new(pool.opening.take_host(&pool.database, idle_since));
+        let address = Arc::new(pool.take_host(idle_since));
         let parameters = Arc::new(tables.caches.tracked.empty());
-        let database = Arc::clone(&pool.database);
+        let database = Arc::clone(pool.database());
         let encryption = Encryption::new(&tables.settings.global.tls, &address);
-        let (local, mark, connected_at, opened_for, reconnects) = (None, None, idle_since, database, 0);
-        let identity = |name| ServerIdentity {
-            serial,
-            name,
-            local,
-            host: Arc::clone(&address),
-            address,
-            encryption,
-            mark,
-            opened_for,
-            reconnects,
-            connected_at,
-            opened_for_session: None,
-        };
+        let identity = |name| ServerIdentity::new((serial, name), &address, encryption, database, 0, idle_since);
         let make = |name| Server::connecting(idle_since, POOL, identity(name), parameters);
         let conn = tables.servers.insert_with(make);
-        pool.servers.enter(Group::Opening);
+        pool.servers_mut().enter(Group::Opening);
         let server = &mut tables.servers[conn];
         server.log_in();
         pool.turn(idle_since, conn, server, Server::free, tables.agenda.unpublished());
@@ -118,14 +111,14 @@ impl Scene {
             session
         };
         let conn = self.tables.sessions.insert_with(make);
-        self.tables.pools[POOL].counts.sessions += 1;
+        self.tables.pools[POOL].counts_mut().session_came();
         conn
     }
 
     /// A session that has waited for a server since then.
     pub(crate) fn waiter(&mut self, since: Time) -> ConnId {
         let conn = self.session();
-        let ticket = self.tables.pools[POOL].queue.push(DEFAULT, conn, since, since);
+        let ticket = self.tables.pools[POOL].queue_mut().push(DEFAULT, conn, since, since);
         self.tables.sessions[conn].wait(since, WaitFor::Server, ticket, false);
         conn
     }

@@ -139,14 +139,14 @@ impl View<'_> {
             return Doing { statement, has_request, waits_with, ..Doing::default() };
         };
         let (transaction, is_answered) = (&server.transaction, server.ledger.is_clear());
-        let (is_open, runs) = (transaction.status != Status::Idle, server.ledger.statement());
+        let (is_open, runs) = (transaction.status() != Status::Idle, server.ledger.statement());
         Doing {
             has_request: self.has_request(session),
             statement: self.statistics.fingerprint(if runs.is_known() { runs } else { session.last_statement }),
-            began_at: if is_open || !is_answered { transaction.began_at } else { None },
-            waited_us: server.work.waited_us,
-            idle_since: (is_open && is_answered).then_some(transaction.query_at),
-            has_failed: transaction.status == Status::Failed,
+            began_at: if is_open || !is_answered { transaction.began_at() } else { None },
+            waited_us: server.work.waited_us(),
+            idle_since: (is_open && is_answered).then_some(transaction.query_at()),
+            has_failed: transaction.status() == Status::Failed,
             waits_with,
         }
     }
@@ -161,7 +161,7 @@ impl View<'_> {
     pub(crate) fn object_sizes(&self) -> ObjectSizes {
         let sessions =
             self.sessions.iter().map(|(_, session)| session.incoming.inbox.capacity() + session.flow.weight());
-        let servers = self.servers.iter().map(|(_, server)| server.incoming.inbox.capacity() + server.flow.weight());
+        let servers = self.servers.iter().map(|(_, server)| server.incoming.capacity() + server.flow.weight());
         let size = |bytes: usize| u32::try_from(bytes).unwrap_or(u32::MAX);
         ObjectSizes {
             session: size(size_of::<Session>()),
@@ -182,7 +182,7 @@ impl View<'_> {
 
     fn client_snapshot(&self, conn: ConnId, session: &Session) -> ClientSnapshot {
         let pool = self.pools.get(session.pool);
-        let key = pool.map(|pool| pool.key.clone()).unwrap_or_else(|| units::id::PoolKey {
+        let key = pool.map(|pool| pool.key().clone()).unwrap_or_else(|| units::id::PoolKey {
             database: session.identity.database.clone(),
             user: session.identity.user.clone(),
         });
@@ -215,14 +215,14 @@ impl View<'_> {
             },
             link: session
                 .server()
-                .map(|conn| LinkSnapshot { conn, name: self.servers.get(conn).map(|server| server.identity.name) }),
+                .map(|conn| LinkSnapshot { conn, name: self.servers.get(conn).map(|server| server.identity.name()) }),
             application_name: String::from_utf8_lossy(name).into_owned(),
             pid: self.shown_pid(conn, session),
             class: session.claim.class,
             ties: Ties {
                 fidelity: pool
-                    .filter(|pool| pool.rules.mode != PoolMode::Session && replication.is_none())
-                    .map(|pool| pool.rules.fidelity),
+                    .filter(|pool| pool.rules().mode() != PoolMode::Session && replication.is_none())
+                    .map(|pool| pool.rules().fidelity()),
                 pin: session.tracker.as_ref().and_then(|tracker| tracker.pinning.snapshot()),
                 replication,
             },
@@ -238,7 +238,7 @@ impl View<'_> {
     /// What the session that a server was opened for has asked for.
     fn replication_of(&self, server: &Server) -> Option<ReplicationKind> {
         // It may have ended in this very step, and its server with it.
-        let session = self.sessions.get(server.identity.opened_for_session?)?;
+        let session = self.sessions.get(server.identity.opened_for_session()?)?;
         session.identity.replication.as_ref().map(|asked| asked.kind)
     }
 
@@ -247,27 +247,30 @@ impl View<'_> {
         let stale = is_stale(now, server, self.settings);
         let name = server.kept.name_at_postgresql();
         Some(ServerSnapshot {
-            serial: server.identity.serial,
-            name: server.identity.name,
+            serial: server.identity.serial(),
+            name: server.identity.name(),
             conn,
-            pool: pool.id,
-            key: pool.key.clone(),
+            pool: pool.id(),
+            key: pool.key().clone(),
             state: server_state(server, stale),
             ends: ServerEnds {
-                host: Arc::clone(&server.identity.host),
-                address: Arc::clone(&server.identity.address),
-                local: server.identity.local,
+                host: Arc::clone(server.identity.host()),
+                address: Arc::clone(server.identity.address()),
+                local: server.identity.local(),
             },
-            times: ServerTimes { connected_at: server.identity.connected_at, request_at: server.transaction.query_at },
+            times: ServerTimes {
+                connected_at: server.identity.connected_at(),
+                request_at: server.transaction.query_at(),
+            },
             link: server
                 .session()
                 .map(|conn| LinkSnapshot { conn, name: self.sessions.get(conn).map(|session| session.identity.name) }),
             remote_pid: server.backend.pid,
             application_name: String::from_utf8_lossy(name).into_owned(),
             close_needed: server.end.close_needed.is_some(),
-            tls: server.identity.encryption.facts().map(|facts| Arc::clone(&facts.shown)),
+            tls: server.identity.encryption().facts().map(|facts| Arc::clone(&facts.shown)),
             replication: self.replication_of(server),
-            kept: kept(server.statements.prepared.len(), &server.incoming.inbox, &server.flow),
+            kept: kept(server.statements.prepared_len(), server.incoming.inbox(), &server.flow),
         })
     }
 }
@@ -288,7 +291,7 @@ fn kept(statements: usize, received: &[u8], flow: &Flow) -> Kept {
 
 fn server_state(server: &Server, stale: bool) -> &'static str {
     match *server.state() {
-        ServerState::Linked(_) | ServerState::Own(_) if server.cancel.under_way > 0 => "being_canceled",
+        ServerState::Linked(_) | ServerState::Own(_) if server.cancel.under_way() > 0 => "being_canceled",
         ServerState::Linked(_) | ServerState::Own(_) | ServerState::Draining { .. } => "active",
         ServerState::Listening => "listening",
         ServerState::Held => "being_canceled",
@@ -300,34 +303,34 @@ fn server_state(server: &Server, stale: bool) -> &'static str {
 }
 
 fn snapshot_of(pool: &Pool, now: Time) -> PoolSnapshot {
-    let oldest = [pool.queue.oldest_of_all(), pool.pins.queue.front(), pool.servers.own.queue.front()]
+    let oldest = [pool.queue().oldest_of_all(), pool.pins().queue().front(), pool.servers().own().queue().front()]
         .into_iter()
         .flatten()
         .map(|waiter| waiter.since)
         .min();
     PoolSnapshot {
-        id: pool.id,
-        key: pool.key.clone(),
-        mode: pool.rules.mode,
-        clients: ClientCounts { active_cancel_req: pool.counts.cancels, ..ClientCounts::default() },
-        servers: ServerCounts { active_cancel: pool.counts.cancels, ..ServerCounts::default() },
-        open_servers: pool.servers.all(),
+        id: pool.id(),
+        key: pool.key().clone(),
+        mode: pool.rules().mode(),
+        clients: ClientCounts { active_cancel_req: pool.counts().cancels(), ..ClientCounts::default() },
+        servers: ServerCounts { active_cancel: pool.counts().cancels(), ..ServerCounts::default() },
+        open_servers: pool.servers().all(),
         closing_servers: 0,
         maxwait_us: oldest.map_or(0, |since| now.micros_since(since)),
         waiting_us: 0,
-        totals: pool.counts.totals,
-        spans: pool.counts.spans,
+        totals: *pool.counts().totals(),
+        spans: pool.counts().spans(),
         fidelity: FidelitySnapshot {
-            fidelity: (pool.rules.mode != PoolMode::Session).then_some(pool.rules.fidelity),
-            names: pool.names.known.names(),
-            pinned: pool.pins.count,
-            waiting: pool.pins.queue.len(),
-            counts: pool.counts.fidelity,
+            fidelity: (pool.rules().mode() != PoolMode::Session).then_some(pool.rules().fidelity()),
+            names: pool.known().names(),
+            pinned: pool.pins().count(),
+            waiting: pool.pins().queue().len(),
+            counts: pool.counts().fidelity(),
         },
-        classes: pool.queue.counts(now).collect(),
-        sizing: pool.measured.account.clone(),
-        long: pool.measured.experience.counts().collect(),
-        deadlocks: pool.counts.deadlocks.clone(),
+        classes: pool.queue().counts(now).collect(),
+        sizing: pool.measured().account().cloned(),
+        long: pool.measured().experience().counts().collect(),
+        deadlocks: pool.counts().deadlocks().clone(),
     }
 }
 

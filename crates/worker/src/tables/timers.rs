@@ -24,7 +24,7 @@ pub(crate) fn arm_linked(tables: &mut Tables, conn: ConnId) {
     let Some(session) = tables.sessions.get(conn) else { return };
     // It is at the console, or is being disconnected.
     let Some(pool) = tables.pools.get(session.pool) else { return };
-    if pool.rules.times_links() || session.is_torn() || !session.flow.is_clear() {
+    if pool.rules().times_links() || session.is_torn() || !session.flow.is_clear() {
         arm_session(tables, conn);
     }
 }
@@ -47,44 +47,44 @@ pub(crate) fn arm_canceller(tables: &mut Tables, step: &mut Step<'_>, conn: Conn
 pub(crate) fn arm_pool(tables: &mut Tables, step: &mut Step<'_>, id: PoolId) {
     let reserve_timeout = tables.settings.global.pools.reserve_pool_timeout;
     let pool = &mut tables.pools[id];
-    let own = pool.servers.own.queue.front();
-    let is_alone = pool.exchange.homes == 1 && pool.rules.reserve_pool_size == 0 && own.is_none();
-    if is_alone && !pool.opening.is_paused(step.now) {
+    let own = pool.servers().own().queue().front();
+    let is_alone = !pool.exchange().is_shared() && pool.rules().reserve_pool_size() == 0 && own.is_none();
+    if is_alone && !pool.opening().is_paused(step.now) {
         // Nothing below would apply; lends are refused only between homes.
         return;
     }
-    if pool.exchange.lends_refused_until > step.now {
-        tables.deadlines.arm(Owner::Pool(id), &mut pool.armed, pool.exchange.lends_refused_until);
+    if pool.exchange().lends_refused_until() > step.now {
+        pool.arm(&mut tables.deadlines, pool.exchange().lends_refused_until());
     }
-    if let Some(own) = own.filter(|_| !pool.servers.idle.is_empty()) {
+    if let Some(own) = own.filter(|_| !pool.servers().idle().is_empty()) {
         // If it has no leave by then, an idle server makes room.
         let at = (own.since + limits::GRANT).max(step.now + Duration::from_millis(1));
-        tables.deadlines.arm(Owner::Pool(id), &mut pool.armed, at);
+        pool.arm(&mut tables.deadlines, at);
     }
     let waiting_since = pool.waiting_since();
-    if pool.exchange.homes > 1 && waiting_since != Time::NEVER {
+    if pool.exchange().is_shared() && waiting_since != Time::NEVER {
         // When the oldest waiter has waited for the pool's patience, and again while it waits.
-        let patience = pool.servers.patience();
+        let patience = pool.servers().patience();
         let first = waiting_since + patience;
         let at = if first > step.now { first } else { step.now + patience };
-        tables.deadlines.arm(Owner::Pool(id), &mut pool.armed, at);
+        pool.arm(&mut tables.deadlines, at);
     }
-    if let Some(pause) = pool.opening.pause.filter(|pause| pause.until > step.now) {
-        tables.deadlines.arm(Owner::Pool(id), &mut pool.armed, pause.until);
+    if let Some(until) = pool.opening().pause_until(step.now) {
+        pool.arm(&mut tables.deadlines, until);
         return;
     }
     if let (Some(waiter), Some(timeout), true) = (pool.oldest(), reserve_timeout, pool.lacks_reserve()) {
         let at = (waiter.since + timeout).max(step.now + Duration::from_millis(1));
-        tables.deadlines.arm(Owner::Pool(id), &mut pool.armed, at);
+        pool.arm(&mut tables.deadlines, at);
     }
 }
 
 /// Whether the timer of a server that becomes idle is early enough already, as is usual after its first transaction.
 #[inline]
 pub(crate) fn is_armed_idle(now: Time, server: &Server, pool: &Pool) -> bool {
-    pool.rules.servers.used_up(server.work.uses).is_none()
-        && pool.rules.servers.idle_timeout.is_some_and(|idle| {
+    pool.rules().servers().used_up(server.work.uses()).is_none()
+        && pool.rules().servers().idle_timeout().is_some_and(|idle| {
             server.armed.is_by(now + idle)
-                && server.armed.is_by(server.identity.connected_at + pool.rules.servers.lifetime)
+                && server.armed.is_by(server.identity.connected_at() + pool.rules().servers().lifetime())
         })
 }

@@ -1,0 +1,171 @@
+//! How a pool's servers are requested and opened: at which host, and after which pause when logins fail.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use connections::databases::{Address, Database, LoadBalanceHosts};
+use connections::server_login::Derived;
+use machine::Proved;
+use units::Time;
+
+/// After a failed login, the first pause before the next try.
+const RETRY_FIRST: Duration = Duration::from_millis(50);
+
+/// How more servers are asked for and opened.
+#[derive(Debug, Default)]
+pub struct Opening {
+    /// Tokens requested and not granted yet.
+    pub(crate) requested: u32,
+    /// Since when some are requested without one being granted.
+    pub(crate) requested_since: Time,
+    pub(crate) requested_reserve: bool,
+    /// A pause, if the last server that was opened did not log in.
+    pub(crate) pause: Option<Pause>,
+    /// A login was refused for good: nothing is opened for min_pool_size before this.
+    pub(crate) spare_after: Time,
+    /// The index of the next host.
+    next_host: usize,
+    /// Hosts at which a login has failed lately, and until when others go before them.
+    down: Vec<(Address, Time)>,
+    /// Keys that a login has derived, so that the next one need not.
+    pub(crate) derived: Option<Derived>,
+    /// What a client has proved last, good for its user's servers.
+    pub(crate) proved: Arc<Proved>,
+}
+
+impl Opening {
+    /// No server is opened for now, because a login has failed.
+    #[inline]
+    pub fn is_paused(&self, now: Time) -> bool {
+        self.pause.is_some_and(|pause| now < pause.until)
+    }
+
+    /// When the pause after a failed login ends, if there is one.
+    pub fn pause_until(&self, now: Time) -> Option<Time> {
+        self.pause.map(|pause| pause.until).filter(|until| *until > now)
+    }
+
+    /// A server that had begun to log in at `began` could not be opened, or its login has failed: a pause begins, of at most `longest`.
+    /// `jitter`: 16 random bits.
+    pub fn login_failed(&mut self, now: Time, began: Time, longest: Duration, jitter: u32) {
+        debug_assert!(jitter < 1 << 16, "the pause is at most a quarter shorter");
+        let (failures, failed_at) = match self.pause {
+            // A login that had begun before the last failure does not count as another one.
+            Some(last) if began < last.failed_at => (last.failures, last.failed_at),
+            last => (last.map_or(0, |last| last.failures) + 1, now),
+        };
+        let pause = RETRY_FIRST.saturating_mul(1 << (failures - 1).min(16)).min(longest);
+        // Up to a quarter shorter, so that pools whose PostgreSQL was down do not all retry at the same moment.
+        let until = now + (pause - pause / 4 * jitter / (1 << 16));
+        self.pause = Some(Pause { failures, failed_at, until });
+    }
+
+    /// A server has logged in.
+    pub fn login_succeeded(&mut self) {
+        self.pause = None;
+    }
+
+    /// A login was refused for good: no server is opened for min_pool_size before `until`.
+    pub fn refuse_spares(&mut self, until: Time) {
+        self.spare_after = until;
+    }
+
+    /// Whether a server may be opened for min_pool_size.
+    #[must_use]
+    pub fn may_open_spare(&self, now: Time) -> bool {
+        now >= self.spare_after
+    }
+
+    /// How many tokens are requested and not granted yet.
+    pub fn requested(&self) -> u32 {
+        self.requested
+    }
+
+    /// Another token is requested.
+    pub fn request(&mut self, now: Time) {
+        if self.requested == 0 {
+            self.requested_since = now;
+        }
+        self.requested += 1;
+    }
+
+    /// Another token is requested, of the reserve pool.
+    pub fn request_reserve(&mut self) {
+        self.requested_reserve = true;
+        self.requested += 1;
+    }
+
+    /// A requested token is granted.
+    pub fn granted(&mut self, now: Time) {
+        self.requested = self.requested.saturating_sub(1);
+        self.requested_since = now;
+        self.requested_reserve = false;
+    }
+
+    /// The coordinator has dropped `count` requests.
+    pub fn requests_dropped(&mut self, count: u32, reserve: bool) {
+        self.requested = self.requested.saturating_sub(count);
+        self.requested_reserve &= !reserve;
+    }
+
+    /// What a client has proved last, good for its user's servers.
+    pub fn proved(&self) -> &Proved {
+        &self.proved
+    }
+
+    /// A client has proved this, or another process passes it on. A later proof counts: an older one may be of a password that has changed.
+    pub fn prove(&mut self, proved: Arc<Proved>) {
+        self.proved = proved;
+    }
+
+    /// The host for the next server: the next in turn that is not known to be down, or else simply the next.
+    //= pgbouncer config.md#host
+    //= pgbouncer config.md#load_balance_hosts
+    pub(crate) fn take_host(&mut self, database: &Database, now: Time) -> Address {
+        let hosts = &database.hosts;
+        let in_turn = (0..hosts.len()).map(|step| (self.next_host + step) % hosts.len());
+        let chosen = in_turn.clone().find(|&index| !self.is_down(&hosts[index], now));
+        let chosen = chosen.unwrap_or(self.next_host % hosts.len());
+        self.next_host = match database.load_balance_hosts {
+            LoadBalanceHosts::RoundRobin => (chosen + 1) % hosts.len(),
+            LoadBalanceHosts::Disable => chosen,
+        };
+        hosts[chosen].clone()
+    }
+
+    fn is_down(&self, host: &Address, now: Time) -> bool {
+        self.down.iter().any(|(down, until)| down == host && now < *until)
+    }
+
+    /// A server could not be opened there: until then others go before it.
+    pub(crate) fn host_failed(&mut self, database: &Database, host: &Address, now: Time, until: Time) {
+        self.down.retain(|(down, until)| down != host && now < *until);
+        self.down.push((host.clone(), until));
+        let is_next = database.hosts.get(self.next_host).is_some_and(|next| next == host);
+        if is_next && database.load_balance_hosts == LoadBalanceHosts::Disable {
+            // Also when all are down they take turns.
+            self.next_host = (self.next_host + 1) % database.hosts.len();
+        }
+    }
+
+    /// A server has logged in there.
+    pub fn host_lives(&mut self, host: &Address) {
+        self.down.retain(|(down, _)| down != host);
+    }
+
+    /// Whether a server can be opened at another host that is not known to be down.
+    #[must_use]
+    pub(crate) fn has_other_host(&self, database: &Database, host: &Address, now: Time) -> bool {
+        database.hosts.iter().any(|other| other != host && !self.is_down(other, now))
+    }
+}
+
+/// No server is opened for a while after a login has failed.
+#[derive(Copy, Clone, Debug)]
+pub(crate) struct Pause {
+    /// How many have failed in a row; the pause doubles with each.
+    failures: u32,
+    /// When the last of them was counted.
+    failed_at: Time,
+    until: Time,
+}
