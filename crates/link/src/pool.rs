@@ -128,7 +128,6 @@ pub struct ServerLimits {
 
 /// One pool's part on one worker.
 #[derive(Debug)]
-// tidy: the fields are private, and most of the functions are questions about one of them
 pub struct Pool {
     pub(crate) id: PoolId,
     pub(crate) key: PoolKey,
