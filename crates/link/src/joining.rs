@@ -29,8 +29,8 @@ pub fn join(
     pool.counts.count_assignment();
     let waited_us = session.waited_us(now);
     pool.counts.count_wait(waited_us);
-    let asked = slow::linked(pool, session, server, now);
-    server.linked(now, waited_us, asked);
+    slow::linked(pool, server, now, waited_us);
+    server.linked(now, waited_us);
     session.link(server_id);
     session.progress_at = now;
 }

@@ -15,6 +15,7 @@ use wire::{HEADER_LEN, Header};
 use crate::pool::Pool;
 use crate::server::Server;
 use crate::session::Session;
+use crate::slow;
 use crate::statistics::Statistics;
 
 /// A server and its session.
@@ -33,8 +34,7 @@ impl LoneAnswer<'_> {
         let flows = session.flow.is_reading() && session.flow.is_clear() && server.flow.is_reading();
         let waits = server.hold.is_on() || server.cancel.is_any();
         let defines = server.traces.is_unsettled || server.transaction.defines != Defines::Nothing;
-        let is_free =
-            session.tracker.is_none() && server.traces.asked.is_none() && pool.rules.mode != PoolMode::Statement;
+        let is_free = session.tracker.is_none() && pool.rules.mode != PoolMode::Statement;
         is_between && flows && is_free && !waits && !defines && can_pass(server)
     }
 
@@ -47,8 +47,14 @@ impl LoneAnswer<'_> {
             b'T' => Status::InTransaction,
             _ => return None,
         };
-        let (is_query, statement) = self.server.ledger.take_last_ready()?;
+        let (is_query, statement) = self.server.ledger.last_ready()?;
         let server = &mut *self.server;
+        if let Some(asked) = &mut server.traces.asked
+            && !slow::goes_unseen(self.pool, asked, now.micros_since(server.transaction.query_at))
+        {
+            return None;
+        }
+        server.ledger.take_last_ready();
         server.transaction.status = status;
         server.transaction.answer_failed = false;
         #[cfg(debug_assertions)]

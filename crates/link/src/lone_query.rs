@@ -14,10 +14,10 @@ use crate::caches::Caches;
 use crate::other_workers::OtherWorkers;
 use crate::pool::Pool;
 use crate::requests::Requests;
-use crate::reserving;
 use crate::server::{Answerer, Expect, Server};
 use crate::session::Session;
 use crate::stream::Stream;
+use crate::{reserving, slow};
 
 /// A linked session and its `bytes` of `source`, from `at`.
 pub struct LoneQuery<'a> {
@@ -40,6 +40,9 @@ impl<'a> LoneQuery<'a> {
     /// Whether its text has no effect except its answer.
     #[inline(always)]
     pub fn is_harmless(&mut self, text: &[u8], caches: &mut Caches) -> bool {
+        if self.pool.measured.hears_texts && slow::is_long(text) {
+            return false;
+        }
         let (rules, server) = (&self.pool.rules, &mut *self.server);
         let (parameters, id) = (&server.kept.parameters, self.pool.id);
         if !rules.follows() {
@@ -85,7 +88,8 @@ impl<'a> LoneQuery<'a> {
     }
 
     #[inline(always)]
-    pub fn send(&mut self, now: Time, actions: &mut Actions) {
+    pub fn send(&mut self, now: Time, text: &[u8], actions: &mut Actions) {
+        slow::hear_query(self.pool, self.server, text);
         if let Some(unnamed) = &mut self.session.statements.unnamed {
             unnamed.batch_ended();
         }

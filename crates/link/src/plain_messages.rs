@@ -17,8 +17,9 @@ const LEN_MAX: usize = 256;
 /// Sends such messages from the front of the stream.
 pub(crate) fn pass(requests: &mut Requests<'_>) {
     let is_trying = requests.session.statements.names.as_ref().is_some_and(|names| names.trial.is_some());
-    let hears = requests.pool.measured.hears_texts;
-    if requests.session.tracker.is_some() || is_trying || hears || !requests.server.ledger.is_plain() {
+    // A reload may have turned lines on since the link.
+    let begins_to_hear = requests.pool.measured.hears_texts && requests.server.traces.asked.is_none();
+    if requests.session.tracker.is_some() || is_trying || begins_to_hear || !requests.server.ledger.is_plain() {
         return;
     }
     while let Ok(Some(header)) = Header::parse(requests.stream.rest())
@@ -31,7 +32,12 @@ pub(crate) fn pass(requests: &mut Requests<'_>) {
                 requests.queries += 1;
                 requests.sent(Expect::Execute);
             }
-            tag::SYNC if !malformed::has_surplus(header) => requests.ended(Expect::Sync),
+            tag::SYNC if !malformed::has_surplus(header) => {
+                requests.ended(Expect::Sync);
+                if let Some(asked) = &mut requests.server.traces.asked {
+                    asked.ended();
+                }
+            }
             tag::DESCRIBE if is_of_portal(&message[HEADER_LEN..]) => requests.sent(Expect::Describe),
             _ => return,
         }

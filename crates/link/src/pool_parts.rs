@@ -257,6 +257,6 @@ impl Measured {
     pub(crate) fn configure(&mut self, settings: &Settings, logs_slow: bool) {
         self.sampler = Sampler::of(settings);
         self.hears_texts = logs_slow || self.sampler.is_some();
-        self.takes_the_long_way = self.hears_texts || !settings.global.startup.server_application_name.is_empty();
+        self.takes_the_long_way = self.sampler.is_some() || !settings.global.startup.server_application_name.is_empty();
     }
 }

@@ -1,7 +1,7 @@
 //! Statements that take longer than `log_min_duration`, for the log, and those that are traced.
 //!
-//! While both are off, a session's messages cost one look whether the pool wants them. While one is on, they do not take the short ways, and the
-//! beginning of each text is kept until its answer.
+//! While both are off, a session's messages cost one look whether the pool wants them. While one is on, the beginning of each text is kept until
+//! its answer. A statement that is logged is read on the general way; while traces are on, all messages are.
 
 use std::sync::LazyLock;
 
@@ -16,7 +16,6 @@ use crate::first_text::first_text;
 use crate::pool::Pool;
 use crate::requests::Requests;
 use crate::server::{Asked, AskedText, Server};
-use crate::session::Session;
 use crate::slow_lines::Permit;
 use crate::tracing;
 
@@ -32,14 +31,43 @@ const TRACE_PARENT: usize = 1;
 
 static WANTED: LazyLock<[WantedTag; 2]> = LazyLock::new(|| TAGS.map(|tag| WantedTag::new(tag.as_bytes())));
 
-/// What a server keeps of the statements of the session that gets it now.
+/// A session gets a server, which keeps its statements from now on, if the pool wants them.
 #[inline]
-#[must_use]
-pub(crate) fn linked(pool: &Pool, session: &Session, server: &Server, now: Time) -> Option<Box<Asked>> {
-    pool.measured.hears_texts.then(|| {
-        let waited_us = session.waited_us(now);
-        Box::new(Asked::linked(waited_us, opened_us(server, now, waited_us)))
-    })
+pub(crate) fn linked(pool: &Pool, server: &mut Server, now: Time, waited_us: u64) {
+    if !pool.measured.hears_texts {
+        server.traces.asked = None;
+        return;
+    }
+    let opened_us = opened_us(server, now, waited_us);
+    match &mut server.traces.asked {
+        Some(asked) => asked.linked_again(waited_us, opened_us),
+        none => *none = Some(Box::new(Asked::linked(waited_us, opened_us))),
+    }
+}
+
+/// A Query is sent alone, without a look at its effects. A reload may have turned lines on since the link.
+#[inline]
+pub(crate) fn hear_query(pool: &Pool, server: &mut Server, text: &[u8]) {
+    if pool.measured.hears_texts {
+        server.traces.asked.get_or_insert_with(|| Box::new(Asked::linked(0, None))).hear_query(text);
+    }
+}
+
+/// Whether a text is so long that the log shows a part of it.
+#[inline]
+pub(crate) fn is_long(text: &[u8]) -> bool {
+    text.len() >= limits::LOGGED_TEXT_LEN_MAX
+}
+
+/// The last statement under way is answered, which has run for `ran_us`. Whether nothing is shown of it: then it is forgotten.
+pub(crate) fn goes_unseen(pool: &Pool, asked: &mut Asked, ran_us: u64) -> bool {
+    let took_us = u128::from(asked.queued_us().saturating_add(ran_us));
+    let is_slow = pool.rules.slow_after.is_some_and(|slow_after| took_us >= slow_after.as_micros());
+    let goes_unseen = !is_slow && asked.is_next_untraced();
+    if goes_unseen {
+        asked.answered_unseen();
+    }
+    goes_unseen
 }
 
 /// How long the opening of a server took, if a session that has waited for so long gets it as the first one.
@@ -71,12 +99,16 @@ pub(crate) fn hear(requests: &mut Requests<'_>, message: u8, at_hand: &[u8]) {
     if logs || said.trace.is_some() {
         said.text = text[..text.len().min(limits::LOGGED_TEXT_LEN_MAX)].into();
     }
-    if logs {
-        let tags = TAGS.iter().zip(WANTED.iter());
-        let tags = tags.filter_map(|(tag, wanted)| Some((*tag, wanted.first(text)?)));
-        said.tags = tags.map(|(tag, value)| (tag, value[..value.len().min(TAG_LEN_MAX)].into())).collect();
+    if logs && said.may_be_cut() {
+        said.tags = tags(text);
     }
     asked.hear(said);
+}
+
+fn tags(text: &[u8]) -> Vec<(&'static str, Box<[u8]>)> {
+    let tags = TAGS.iter().zip(WANTED.iter());
+    let tags = tags.filter_map(|(tag, wanted)| Some((*tag, wanted.first(text)?)));
+    tags.map(|(tag, value)| (tag, value[..value.len().min(TAG_LEN_MAX)].into())).collect()
 }
 
 /// It has been dealt with.
@@ -122,6 +154,9 @@ pub(crate) fn answered(answers: &mut Answers<'_>) {
     if asked.text.len() == limits::LOGGED_TEXT_LEN_MAX && !statement.ends_with('…') {
         // Half a character may be at its end.
         statement = format!("{}…", statement.trim_end_matches('\u{fffd}'));
+    }
+    if !asked.may_be_cut() {
+        asked.tags = tags(&asked.text);
     }
     let shown = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let slow = SlowStatement {

@@ -34,7 +34,7 @@ pub(crate) fn tell(
         server: server.identity.name,
         address: Arc::clone(&server.identity.address),
         backend_pid: server.backend.pid,
-        text: asked.text.clone(),
+        text: asked.text.as_slice().into(),
         rules,
         has_failed: server.transaction.answer_failed,
     })));

@@ -338,7 +338,7 @@ impl Worker {
             && query.is_free_of_state()
             && query.is_harmless(text, &mut self.tables.caches)
         {
-            query.send(step.now, step.actions);
+            query.send(step.now, text, step.actions);
             if machine::sabotage::is_on(&self.tables.settings) {
                 links::release_if_done(&mut self.tables, step, server_id);
             }

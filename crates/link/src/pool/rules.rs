@@ -7,7 +7,6 @@ use settings::{Fidelity, PoolMode};
 use units::Time;
 
 use super::{Rules, ServerLimits};
-use crate::server::CloseReason;
 
 impl Rules {
     /// pool_mode of its clients: when a client gets a server, and for how long.
@@ -90,10 +89,10 @@ impl Rules {
 }
 
 impl ServerLimits {
-    /// The reason why a server with this number of uses is closed instead of used again, if it is.
+    /// Whether a server with this number of uses is closed instead of used again.
     #[inline]
-    pub fn used_up(&self, uses: u32) -> Option<CloseReason> {
-        (self.max_uses > 0 && uses >= self.max_uses).then_some(CloseReason::MaxUses)
+    pub fn is_used_up(&self, uses: u32) -> bool {
+        self.max_uses > 0 && uses >= self.max_uses
     }
 
     /// When a server is too old that was opened at `connected_at`. A lifetime of zero is over after the first use.

@@ -14,9 +14,18 @@ pub struct AskedText {
     /// Present if it is traced.
     pub trace: Option<Box<TraceOrigin>>,
     /// At most [`LOGGED_TEXT_LEN_MAX`](limits::LOGGED_TEXT_LEN_MAX) of it.
-    pub text: Box<[u8]>,
-    /// Tags of its comments, as key and value.
+    pub text: Vec<u8>,
+    /// Tags of its comments, as key and value, if the text may have been cut: those of a whole text are read when it is logged.
     pub tags: Vec<(&'static str, Box<[u8]>)>,
+}
+
+impl AskedText {
+    /// Whether some of its statement may be missing.
+    #[inline]
+    #[must_use]
+    pub fn may_be_cut(&self) -> bool {
+        self.text.len() >= limits::LOGGED_TEXT_LEN_MAX
+    }
 }
 
 /// What is under way.
@@ -33,13 +42,67 @@ pub struct Asked {
     ended: VecDeque<AskedText>,
     /// Batches after those, whose texts were not kept.
     unheard: u32,
+    /// The memory of a text that has been answered.
+    spare: Vec<u8>,
 }
 
 impl Asked {
     /// A session has got the server.
     #[must_use]
     pub fn linked(queued_us: u64, opened_us: Option<u64>) -> Asked {
-        Asked { queued_us, opened_us, sampled: None, open: None, ended: VecDeque::new(), unheard: 0 }
+        let (ended, spare) = (VecDeque::new(), Vec::new());
+        Asked { queued_us, opened_us, sampled: None, open: None, ended, unheard: 0, spare }
+    }
+
+    /// Another session has got the server.
+    #[inline]
+    pub fn linked_again(&mut self, queued_us: u64, opened_us: Option<u64>) {
+        (self.queued_us, self.opened_us, self.sampled) = (queued_us, opened_us, None);
+        self.forget();
+    }
+
+    /// Nothing is under way.
+    #[inline]
+    fn forget(&mut self) {
+        self.open = None;
+        self.ended.clear();
+        self.unheard = 0;
+    }
+
+    /// How long the session had waited, if its first statement is the next one to be answered.
+    #[inline]
+    #[must_use]
+    pub fn queued_us(&self) -> u64 {
+        self.queued_us
+    }
+
+    /// Whether the next statement to be answered is not traced.
+    #[inline]
+    #[must_use]
+    pub fn is_next_untraced(&self) -> bool {
+        self.ended.front().is_none_or(|next| next.trace.is_none())
+    }
+
+    /// A Query was sent alone, whose text is not to be traced.
+    #[inline]
+    pub fn hear_query(&mut self, text: &[u8]) {
+        if self.is_curious() {
+            let mut copy = std::mem::take(&mut self.spare);
+            copy.clear();
+            copy.extend_from_slice(text);
+            self.open = Some(AskedText { text: copy, ..AskedText::default() });
+        }
+        self.ended();
+    }
+
+    /// All that was under way has been answered, and is not shown.
+    #[inline]
+    pub fn answered_unseen(&mut self) {
+        (self.queued_us, self.opened_us) = (0, None);
+        if let Some(AskedText { text, .. }) = self.ended.pop_front() {
+            self.spare = text;
+        }
+        self.forget();
     }
 
     /// Whether a text that comes now is the first one of its batch.
@@ -137,5 +200,20 @@ mod tests {
         asked.hear(named("next"));
         asked.ended();
         assert_eq!(asked.answered(true).1, named("next"));
+    }
+
+    #[test]
+    fn a_lone_query_is_forgotten_with_its_answer_and_the_next_session_begins_anew() {
+        let mut asked = Asked::linked(7, Some(5));
+        asked.hear_query(b"one");
+        assert!(asked.is_next_untraced() && asked.queued_us() == 7);
+        asked.answered_unseen();
+        assert_eq!((asked.queued_us(), asked.take_opened_us()), (0, None));
+        asked.hear_query(b"two");
+        assert_eq!(asked.answered(true), (0, named("two")));
+        asked.hear_query(b"of a client that left");
+        asked.linked_again(3, None);
+        asked.hear_query(b"three");
+        assert_eq!(asked.answered(true), (3, named("three")));
     }
 }

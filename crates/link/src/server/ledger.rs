@@ -332,10 +332,9 @@ impl Ledger {
         matches!(entry.expect, Expect::Query | Expect::Execute).then_some((entry.owner, entry.expect == Expect::Query))
     }
 
-    /// Takes a ReadyForQuery if it is the client's and nothing else is owed. Returns whether it ends a simple query, and
-    /// that query's statement. `None`: it is not so, and nothing has changed.
+    /// If a ReadyForQuery is the client's and nothing else is owed: whether it ends a simple query, and that query's statement.
     #[inline]
-    pub fn take_last_ready(&mut self) -> Option<(bool, StatementRow)> {
+    pub fn last_ready(&self) -> Option<(bool, StatementRow)> {
         debug_assert!(self.is_plain(), "what an answer means depends on no COPY IN");
         let front = self.owed.front()?;
         let is_query = match front.expect {
@@ -343,11 +342,15 @@ impl Ledger {
             Expect::Sync => false,
             _ => return None,
         };
-        if front.owner != Answerer::Client || front.noted || self.owed.len() > 1 {
-            return None;
-        }
+        let is_last = front.owner == Answerer::Client && !front.noted && self.owed.len() == 1;
+        is_last.then_some((is_query, front.statement))
+    }
+
+    /// Takes a ReadyForQuery that [`Ledger::last_ready`] has found.
+    #[inline]
+    pub fn take_last_ready(&mut self) {
+        debug_assert!(self.last_ready().is_some(), "it was found before");
         self.owed.pop_front();
-        Some((is_query, front.statement))
     }
 
     /// No COPY IN affects how the server reads messages, or has read them.

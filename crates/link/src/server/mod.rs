@@ -139,9 +139,9 @@ impl Server {
         *lent.downcast::<Server>().expect("only servers are lent")
     }
 
-    /// A session gets it. `asked`: what is kept of its statements.
+    /// A session gets it.
     #[inline]
-    pub(crate) fn linked(&mut self, now: Time, waited_us: u64, asked: Option<Box<Asked>>) {
+    pub(crate) fn linked(&mut self, now: Time, waited_us: u64) {
         (self.work.waited_us, self.work.linked_at) = (waited_us, now);
         self.work.count_use();
         self.work.travelled_at = None;
@@ -154,7 +154,6 @@ impl Server {
             self.transaction.status_seen = false;
         }
         self.statements.spoken.clear();
-        self.traces.asked = asked;
         self.kept.sequences.linked();
         self.cancel.linked();
         self.end.fatal_error_forwarded = false;

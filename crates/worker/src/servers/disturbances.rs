@@ -10,7 +10,7 @@ use wire::frontend::Query;
 
 use crate::chaos::Idle;
 use crate::servers::chores;
-use crate::servers::idle_servers::expired;
+use crate::servers::idle_servers::is_expired;
 use crate::tables::Tables;
 use crate::tables::stale::is_stale;
 
@@ -74,6 +74,6 @@ pub(crate) fn usable(
     pool.servers().idle().iter().filter_map(move |conn| {
         let server = servers.get(*conn)?;
         let fresh = settings.global.servers.server_check_query.0.is_none() || !is_stale(now, server, settings);
-        (fresh && expired(now, server, pool, settings).is_none()).then_some((*conn, server.backend.pid))
+        (fresh && !is_expired(now, server, pool, settings)).then_some((*conn, server.backend.pid))
     })
 }

@@ -43,24 +43,31 @@ pub(crate) fn take_idle(
     }
 }
 
-/// Why a free server is closed instead of used again.
+/// Whether a free server is closed instead of used again.
 #[inline]
+pub(crate) fn is_expired(now: Time, server: &Server, pool: &Pool, settings: &Settings) -> bool {
+    let (limits, uses) = (pool.rules().servers(), server.work.uses());
+    server.end.close_needed.is_some()
+        || settings.global.tests.chaos_close && uses > 0
+        || pool.rules().orders().paused
+        || limits.is_used_up(uses)
+        || limits.too_old_at(server.identity.connected_at(), uses).is_some_and(|at| now >= at)
+}
+
+/// Why a free server is closed instead of used again.
 pub(crate) fn expired(now: Time, server: &Server, pool: &Pool, settings: &Settings) -> Option<CloseReason> {
+    if !is_expired(now, server, pool, settings) {
+        return None;
+    }
     if let Some(why) = &server.end.close_needed {
         return Some(why.clone());
     }
-    if settings.global.tests.chaos_close && server.work.uses() > 0 {
-        return Some(CloseReason::ChaosClose);
-    }
-    if pool.rules().orders().paused {
-        return Some(CloseReason::Paused);
-    }
-    let limits = pool.rules().servers();
-    if let Some(why) = limits.used_up(server.work.uses()) {
-        return Some(why);
-    }
-    let too_old_at = limits.too_old_at(server.identity.connected_at(), server.work.uses());
-    too_old_at.is_some_and(|at| now >= at).then_some(CloseReason::LifetimeOver)
+    Some(match server.work.uses() {
+        1.. if settings.global.tests.chaos_close => CloseReason::ChaosClose,
+        _ if pool.rules().orders().paused => CloseReason::Paused,
+        uses if pool.rules().servers().is_used_up(uses) => CloseReason::MaxUses,
+        _ => CloseReason::LifetimeOver,
+    })
 }
 
 #[cfg(test)]

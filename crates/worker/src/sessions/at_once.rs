@@ -14,7 +14,7 @@ use machine::{Settings, Step};
 use queueing::classes::ClassId;
 use units::ConnId;
 
-use crate::servers::idle_servers::expired;
+use crate::servers::idle_servers::is_expired;
 use crate::sessions::links;
 use crate::tables::Tables;
 use crate::tables::agenda::Agenda;
@@ -45,7 +45,7 @@ pub(crate) fn begin(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, byte
     let server = &mut tables.servers[server_id];
     let may_take = pool.queue().admits(class) && !pool.known().is_awaited() && pool.rules().max_pinned() == 0;
     let is_fresh =
-        !is_stale(step.now, server, &tables.settings) && expired(step.now, server, pool, &tables.settings).is_none();
+        !is_stale(step.now, server, &tables.settings) && !is_expired(step.now, server, pool, &tables.settings);
     let query = LoneQuery { session, server_id, server, pool, bytes, source: Source::Chunk, at: 0 };
     if !may_take || !is_fresh || !query.may_be_linked_as_is() {
         return AtOnce::Declined;
@@ -78,7 +78,7 @@ pub(crate) fn serve_next(tables: &mut Tables, step: &mut Step<'_>, server_id: Co
     if !matches!(server.state(), ServerState::Idle) || is_asked || is_shared || pool.rules().reserve_pool_size() > 0 {
         return AtOnce::Declined;
     }
-    if expired(step.now, server, pool, &tables.settings).is_some() {
+    if is_expired(step.now, server, pool, &tables.settings) {
         return AtOnce::Declined;
     }
     let Some(waiter) = pool.queue().peek(step.now) else {
@@ -128,9 +128,9 @@ fn link_and_send(
 ) -> bool {
     let (session, server) = ((conn, &mut *query.session), (query.server_id, &mut *query.server));
     join(step.now, settings, session, server, query.pool, agenda.unpublished());
-    let is_harmless = query.text().is_some_and(|text| query.is_harmless(text, caches));
-    if is_harmless {
-        query.send(step.now, step.actions);
+    let text = query.text().filter(|text| query.is_harmless(text, caches));
+    if let Some(text) = text {
+        query.send(step.now, text, step.actions);
     }
-    is_harmless
+    text.is_some()
 }

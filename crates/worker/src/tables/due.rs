@@ -205,8 +205,8 @@ impl View<'_> {
             ServerState::Draining { .. } => Some((server.work.since() + limits::HOUSEKEEPING, CloseReason::ClientGone)),
             ServerState::Idle => {
                 let surplus = self.pools.get(server.pool).is_some_and(Pool::has_surplus);
-                if let Some(why) = limits.used_up(server.work.uses()) {
-                    return Some((server.work.since(), why));
+                if limits.is_used_up(server.work.uses()) {
+                    return Some((server.work.since(), CloseReason::MaxUses));
                 }
                 let idle = limits.idle_timeout().filter(|_| surplus);
                 let idle = idle.map(|after| (server.work.since() + after, CloseReason::IdleTimeout));

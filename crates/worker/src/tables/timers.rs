@@ -82,7 +82,7 @@ pub(crate) fn arm_pool(tables: &mut Tables, step: &mut Step<'_>, id: PoolId) {
 /// Whether the timer of a server that becomes idle is early enough already, as is usual after its first transaction.
 #[inline]
 pub(crate) fn is_armed_idle(now: Time, server: &Server, pool: &Pool) -> bool {
-    pool.rules().servers().used_up(server.work.uses()).is_none()
+    !pool.rules().servers().is_used_up(server.work.uses())
         && pool.rules().servers().idle_timeout().is_some_and(|idle| {
             server.armed.is_by(now + idle)
                 && server.armed.is_by(server.identity.connected_at() + pool.rules().servers().lifetime())
