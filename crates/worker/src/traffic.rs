@@ -141,8 +141,8 @@ impl Worker {
     /// Bytes of a server that is logging in.
     fn login_received(&mut self, step: &mut Step<'_>, conn: ConnId, bytes: &[u8]) {
         let server = &mut self.tables.servers[conn];
-        let pool = &self.tables.pools[server.pool];
-        let mut inbox = server.incoming.take_inbox();
+        let pool = &self.tables.pools[server.pool()];
+        let mut inbox = server.incoming_mut().take_inbox();
         inbox.extend_from_slice(bytes);
         let mut at = 0;
         let mut login =
@@ -164,13 +164,13 @@ impl Worker {
             return;
         }
         if matches!(server.state(), ServerState::LoggingIn(_)) {
-            server.incoming.keep(rest);
+            server.incoming_mut().keep(rest);
             return;
         }
         // Asynchronous messages directly after the login are read like any other.
         if matches!(server.state(), ServerState::Own(_)) {
             // Kept as the beginning of what comes next.
-            server.incoming.keep(rest);
+            server.incoming_mut().keep(rest);
             return replicating::own_server_said(&mut self.tables, &mut self.limiters, step, conn, &[]);
         }
         let source = step.actions.next_kept();
@@ -348,22 +348,22 @@ impl Worker {
             return self.pass_over_refused(step, conn, bytes, source, at);
         }
         let mut requests = query.into_requests(step.now, conn, &mut self.tables.caches, others, step.actions);
-        let ledger = &requests.server.ledger;
+        let ledger = requests.server.ledger();
         let (was_calm, was_done) = (ledger.is_clear(), ledger.owed().owes_no_client());
         let end = client_messages::read(&mut requests);
         requests.stream.flush(server_id, requests.actions);
         let Requests { definitions, attends, queries, .. } = requests;
         let attends = attends.then_some(pool.id());
         if was_done {
-            server.transaction.query_sent(step.now);
+            server.transaction_mut().query_sent(step.now);
         }
         if was_calm {
-            server.transaction.begins(step.now);
+            server.transaction_mut().begins(step.now);
         }
-        let crowded = server.hold.is_on() && session.incoming.inbox.len() >= limits::CHUNK_LEN_MAX;
-        let deep = server.ledger.depth() >= limits::OWED_MAX || crowded;
+        let crowded = server.hold().is_on() && session.incoming.inbox.len() >= limits::CHUNK_LEN_MAX;
+        let deep = server.ledger().depth() >= limits::OWED_MAX || crowded;
         let is_faulty = machine::sabotage::is_on(&self.tables.settings);
-        let may_be_done = server.is_clean() || server.end.close_needed.is_some() || is_faulty;
+        let may_be_done = server.is_clean() || server.end().close_needed().is_some() || is_faulty;
         let is_timed = pool.rules().times_links() || session.is_torn() || !session.flow.is_clear();
         definitions
             .iter()
@@ -399,7 +399,7 @@ impl Worker {
     #[cold]
     fn server_said_within(&mut self, step: &mut Step<'_>, conn: ConnId, bytes: &[u8], screen: Screen) {
         let found = self.tables.servers.get(conn).filter(|server| server.session().is_some());
-        let incoming = found.map(|server| &server.incoming);
+        let incoming = found.map(|server| server.incoming());
         let Some(stopped) = incoming.and_then(|said| screen.stops(said.skip(), said.inbox(), bytes, false)) else {
             return self.server_said(step, conn, bytes);
         };
@@ -432,7 +432,7 @@ impl Worker {
         let server = &mut self.tables.servers[conn];
         server.count_drained(bytes.len());
         let client = server.session();
-        let pool = &mut self.tables.pools[server.pool];
+        let pool = &mut self.tables.pools[server.pool()];
         let mut session = client.map(|id| (id, &mut self.tables.sessions[id]));
         let mut stream = Stream::new(bytes, source, 0);
         if let Some((id, session)) = &mut session
@@ -455,7 +455,7 @@ impl Worker {
         }
         let notifiers = listener::notifiers(&self.tables, conn);
         let server = &mut self.tables.servers[conn];
-        let pool = &mut self.tables.pools[server.pool];
+        let pool = &mut self.tables.pools[server.pool()];
         let session = client.map(|id| (id, &mut self.tables.sessions[id]));
         let (id, before) = (pool.id(), pool.counts().totals().transactions);
         let mut answers = Answers {
@@ -502,8 +502,8 @@ impl Worker {
         let server = &mut self.tables.servers[conn];
         match *server.state() {
             ServerState::Linked(session) => {
-                let (held, struck) = (server.hold.is_on(), server.cancel.may_strike_next());
-                let pool = &mut self.tables.pools[server.pool];
+                let (held, struck) = (server.hold().is_on(), server.cancel().may_strike_next());
+                let pool = &mut self.tables.pools[server.pool()];
                 let session_value = &mut self.tables.sessions[session];
                 let tracked = &self.tables.caches.tracked;
                 if findings.replayed {
@@ -531,7 +531,7 @@ impl Worker {
                     return;
                 }
                 cancellers::cancel_if_requested(&mut self.tables, step, conn);
-                if self.tables.servers[conn].ledger.depth() < limits::OWED_MAX / 2 {
+                if self.tables.servers[conn].ledger().depth() < limits::OWED_MAX / 2 {
                     backpressure::balance_if_paused(&mut self.tables, step, session);
                 }
                 if !links::release_if_done(&mut self.tables, step, conn) {

@@ -145,14 +145,14 @@ fn arrive_server(
         Server::of_moved(moved, arrived, tracked)
     };
     let conn = tables.servers.insert_with(make);
-    tables.servers[conn].kept.intern(&mut tables.caches.interned);
+    tables.servers[conn].kept_mut().intern(&mut tables.caches.interned);
     step.actions.push(Action::Adopt { conn });
     conn
 }
 
 /// A server has arrived: it is its companion's, or free.
 fn settle(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId, companion: Option<ConnId>) {
-    let idle_since = tables.servers[server_id].work.since();
+    let idle_since = tables.servers[server_id].work().since();
     loans_received::judge(tables, server_id);
     let Some(conn) = companion else { return loans_received::begin(tables, step, server_id, idle_since) };
     debug_assert!(matches!(tables.servers[server_id].state(), ServerState::Held));
@@ -160,7 +160,7 @@ fn settle(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId, companion
     links::link(tables, step, conn, server_id);
     suspension::hold_server(tables, step, server_id);
     // No transaction has begun yet.
-    tables.servers[server_id].transaction.not_begun();
+    tables.servers[server_id].transaction_mut().not_begun();
     let session = &mut tables.sessions[conn];
     if let Some(tracker) = session.tracker.as_mut().filter(|tracker| tracker.pinning.is_pinned()) {
         count_pinned(tracker, &mut tables.pools[session.pool]);

@@ -89,7 +89,7 @@ fn hand_over_pair(
     // A server that was closed in this step has its session's end on the agenda.
     let Some(server) = tables.servers.get(server_id) else { return };
     let session = &tables.sessions[conn];
-    let keeps = tables.pools[server.pool].rules().mode() == PoolMode::Session
+    let keeps = tables.pools[server.pool()].rules().mode() == PoolMode::Session
         || session.tracker.as_ref().is_some_and(|tracker| tracker.pinning.is_pinned());
     // Without keeping it, it is released by itself.
     if !keeps || !server.can_move() || !session.flow.is_clear() || session.identity.encryption.is_some() {
@@ -99,7 +99,7 @@ fn hand_over_pair(
     let Some(moved) = moved_session(tables, conn) else { return };
     if let Some(state) = state {
         // It is told when a server is released: this one was not.
-        tables.servers[server_id].kept.leave(state);
+        tables.servers[server_id].kept_mut().leave(state);
     }
     tables.sessions[conn].unlink(step.now);
     let server = take_server(tables, step, server_id, Some(conn));
@@ -179,13 +179,13 @@ fn take_server(tables: &mut Tables, step: &mut Step<'_>, id: ConnId, companion: 
     if let Some(chaos) = &mut tables.chaos {
         chaos.gone(id);
     }
-    let pool = &mut tables.pools[server.pool];
+    let pool = &mut tables.pools[server.pool()];
     pool.end_charge(step.now, &mut server);
     pool.servers_mut().leave(Group::Recovering);
     pool.server_lost(id, step.now);
     tables.agenda.publish_shared(pool);
-    tables.agenda.release(server.work.take_permits());
-    tables.agenda.feed(server.pool);
+    tables.agenda.release(server.work_mut().take_permits());
+    tables.agenda.feed(server.pool());
     moved
 }
 

@@ -80,7 +80,7 @@ fn notify_waiting(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<
 pub(crate) fn server_due(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, at: Time) {
     // Deadlines are not taken back when a connection is closed.
     let Some(server) = tables.servers.get_mut(conn) else { return };
-    if !server.armed.spend(at) {
+    if !server.is_due(at) {
         return;
     }
     // It was armed for what it did before.

@@ -201,7 +201,7 @@ fn wait_at(
     session.claim.admission = Admission::Waits { ticket };
     match session.state() {
         SessionState::Linked { server } => {
-            tables.servers[server].hold.wait_for_limit(since, deadline_ms);
+            tables.servers[server].hold_mut().wait_for_limit(since, deadline_ms);
         }
         _ => {
             // A session that will be refused gets no notice about waiting.

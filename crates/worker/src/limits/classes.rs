@@ -108,7 +108,7 @@ pub(crate) fn reclassify(tables: &mut Tables, before: &Settings) {
     }
     for conn in tables.servers.ids() {
         let server = &mut tables.servers[conn];
-        let pool = &mut tables.pools[server.pool];
+        let pool = &mut tables.pools[server.pool()];
         let session = server.session().and_then(|session| tables.sessions.get(session));
         pool.charge_anew(session.map(|session| session.claim.class).unwrap_or_default(), server);
     }

@@ -24,7 +24,7 @@ pub(crate) fn go_on_linked(tables: &mut Tables, conn: ConnId, server: ConnId) {
     let waits = matches!(tables.sessions[conn].claim.admission, Admission::Waits { .. });
     // The server was closed in this step, which ends its session too.
     let Some(server) = tables.servers.get_mut(server) else { return };
-    if server.hold.is_on() && !attends && !waits && server.is_between_transactions() && server.end_hold() {
+    if server.hold().is_on() && !attends && !waits && server.is_between_transactions() && server.end_hold() {
         tables.agenda.go_on(conn);
     }
 }
@@ -44,7 +44,7 @@ pub(crate) fn admit_linked(
         let session = tables.sessions.get_mut(conn)?;
         let server_id = session.server()?;
         let server = tables.servers.get_mut(server_id)?;
-        let is_over = server.ledger.is_clear() && server.transaction.status() == Status::Idle;
+        let is_over = server.ledger().is_clear() && server.transaction().status() == Status::Idle;
         let discards = session.incoming.skip == 0 || session.incoming.rest == Rest::Discard;
         if matches!(session.claim.admission, Admission::Waits { .. }) {
             // The hold was ended for another reason.
@@ -85,7 +85,7 @@ pub(crate) fn admit_linked(
                 // Skipped, as for a session without a server. They are left over from a COPY that has failed.
                 held.pass_over(header);
                 at += HEADER_LEN;
-                server.transaction.query_sent(step.now);
+                server.transaction_mut().query_sent(step.now);
                 continue;
             }
             _ => {}
@@ -105,7 +105,7 @@ pub(crate) fn admit_linked(
 fn hold_linked(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, server: ConnId, bytes: &[u8]) -> Option<usize> {
     let waits = matches!(tables.sessions[conn].claim.admission, Admission::Waits { .. });
     if waits || !bytes.is_empty() {
-        tables.servers[server].hold.begin();
+        tables.servers[server].hold_mut().begin();
     }
     backpressure::stash(tables, step, conn, bytes);
     None

@@ -166,7 +166,7 @@ pub(crate) fn pass_permits_on(tables: &mut Tables, conn: ConnId, server: ConnId)
     if let Some(server) = tables.servers.get_mut(server)
         && session.claim.permits.is_some()
     {
-        server.work.keep_permits(session.claim.permits.take());
+        server.work_mut().keep_permits(session.claim.permits.take());
     }
 }
 
@@ -249,5 +249,5 @@ pub(crate) fn taken_permits<'t>(
     servers: &'t Table<Server>,
 ) -> impl Iterator<Item = &'t Permits> {
     let of_sessions = sessions.iter().filter_map(|(_, session)| session.claim.permits.as_deref());
-    of_sessions.chain(servers.iter().filter_map(|(_, server)| server.work.permits()))
+    of_sessions.chain(servers.iter().filter_map(|(_, server)| server.work().permits()))
 }

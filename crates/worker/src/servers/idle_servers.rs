@@ -31,10 +31,9 @@ pub(crate) fn take_idle(
         }
         let Some(check) = tables.settings.global.servers.server_check_query.0.clone() else { return Some(conn) };
         let fresh = pool.servers().idle().iter().copied().find(|&other| {
-            tables
-                .servers
-                .get(other)
-                .is_some_and(|other| !is_stale(step.now, other, &tables.settings) && other.end.close_needed.is_none())
+            tables.servers.get(other).is_some_and(|other| {
+                !is_stale(step.now, other, &tables.settings) && other.end().close_needed().is_none()
+            })
         });
         if fresh.is_none() {
             own_queries::send(tables, step, conn, Chore::Check, &check);
@@ -46,20 +45,20 @@ pub(crate) fn take_idle(
 /// Why a free server is closed instead of used again.
 #[inline]
 pub(crate) fn expired(now: Time, server: &Server, pool: &Pool, settings: &Settings) -> Option<CloseReason> {
-    if let Some(why) = &server.end.close_needed {
+    if let Some(why) = server.end().close_needed() {
         return Some(why.clone());
     }
-    if settings.global.tests.chaos_close && server.work.uses() > 0 {
+    if settings.global.tests.chaos_close && server.work().uses() > 0 {
         return Some(CloseReason::ChaosClose);
     }
     if pool.rules().orders().paused {
         return Some(CloseReason::Paused);
     }
     let limits = pool.rules().servers();
-    if let Some(why) = limits.used_up(server.work.uses()) {
+    if let Some(why) = limits.used_up(server.work().uses()) {
         return Some(why);
     }
-    let too_old_at = limits.too_old_at(server.identity.connected_at(), server.work.uses());
+    let too_old_at = limits.too_old_at(server.identity().connected_at(), server.work().uses());
     too_old_at.is_some_and(|at| now >= at).then_some(CloseReason::LifetimeOver)
 }
 
@@ -84,14 +83,14 @@ mod tests {
         let cases: [Case; 8] = [
             (
                 "used once less than it may be",
-                |server| (0..2).for_each(|_| server.work.count_use()),
+                |server| (0..2).for_each(|_| server.work_mut().count_use()),
                 hour,
                 second,
                 None,
             ),
             (
                 "used as often as it may be",
-                |server| (0..3).for_each(|_| server.work.count_use()),
+                |server| (0..3).for_each(|_| server.work_mut().count_use()),
                 hour,
                 second,
                 Some(CloseReason::MaxUses),
@@ -99,7 +98,7 @@ mod tests {
             ("young", |_| (), hour, second, None),
             (
                 "to be closed",
-                |server| server.end.close_needed = Some(CloseReason::DatabaseChanged),
+                |server| server.end_mut().close_when_released(CloseReason::DatabaseChanged),
                 hour,
                 second,
                 Some(CloseReason::DatabaseChanged),
@@ -109,7 +108,7 @@ mod tests {
             ("unused, where each is used once", |_| (), Duration::ZERO, second, None),
             (
                 "used, where each is used once",
-                |server| server.work.count_use(),
+                |server| server.work_mut().count_use(),
                 Duration::ZERO,
                 second,
                 Some(CloseReason::LifetimeOver),
@@ -141,7 +140,7 @@ mod tests {
     fn an_expired_server_is_closed_and_the_next_taken() {
         let mut scene = scene();
         let [next, expired] = [scene.idle_server(scene.now), scene.idle_server(scene.now)];
-        scene.tables.servers[expired].end.close_needed = Some(CloseReason::DatabaseChanged);
+        scene.tables.servers[expired].end_mut().close_when_released(CloseReason::DatabaseChanged);
         assert_eq!(scene.run(|tables, step| take_idle(tables, step, POOL, None)), Some(next));
         assert!(scene.asked().iter().any(|action| matches!(action, Action::Close { conn, .. } if *conn == expired)));
         assert!(scene.tables.servers.get(expired).is_none());

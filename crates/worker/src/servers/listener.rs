@@ -40,13 +40,13 @@ pub(crate) fn attend(tables: &mut Tables, step: &mut Step<'_>, id: PoolId) {
 pub(crate) fn become_listener(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId) {
     chores::turn_server(tables, step, server_id, Server::listen);
     let server = &mut tables.servers[server_id];
-    assert!(server.is_clean() && server.cancel.under_way() == 0, "I3: only a clean server listens");
-    let pool = &mut tables.pools[server.pool];
+    assert!(server.is_clean() && server.cancel().under_way() == 0, "I3: only a clean server listens");
+    let pool = &mut tables.pools[server.pool()];
     pool.ensure_listener().connected(server_id);
     let is_initial =
-        pool.welcome().report().is_some_and(|report| Arc::ptr_eq(&report.parameters, server.kept.parameters()));
-    server.work.count_use();
-    if !is_initial || server.kept.session_state().is_some() || server.kept.has_shown_name() {
+        pool.welcome().report().is_some_and(|report| Arc::ptr_eq(&report.parameters, server.kept().parameters()));
+    server.work_mut().count_use();
+    if !is_initial || server.kept().session_state().is_some() || server.kept().has_shown_name() {
         send_query(tables, step, server_id, CLEAR);
     }
     begin_round(tables, step, server_id);
@@ -54,9 +54,9 @@ pub(crate) fn become_listener(tables: &mut Tables, step: &mut Step<'_>, server_i
 
 fn send_query(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId, text: &[u8]) {
     let server = &mut tables.servers[server_id];
-    server.ledger.sent(Answerer::Chore, Expect::Query);
-    server.statements.unnamed_gone();
-    server.transaction.query_sent(step.now);
+    server.ledger_mut().sent(Answerer::Chore, Expect::Query);
+    server.statements_mut().unnamed_gone();
+    server.transaction_mut().query_sent(step.now);
     step.actions.send_new(server_id, |out| Query { text }.encode(out));
 }
 
@@ -64,14 +64,14 @@ fn send_query(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId, text:
 pub(crate) fn begin_round(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId) {
     // It was closed in this step, and the agenda ends its listening sessions next; or a round is under way, and the
     // next one follows it.
-    let Some(server) = tables.servers.get_mut(server_id).filter(|server| server.ledger.is_clear()) else { return };
-    let listener = tables.pools[server.pool].listener_mut();
+    let Some(server) = tables.servers.get_mut(server_id).filter(|server| server.ledger().is_clear()) else { return };
+    let listener = tables.pools[server.pool()].listener_mut();
     let listener = listener.expect("a server that listens is its pool's listener's");
     let mut text = Vec::new();
     if listener.next_round(&mut text) {
         send_query(tables, step, server_id, &text);
     } else if listener.is_unused() {
-        server.work.begin_anew(step.now);
+        server.work_mut().begin_anew(step.now);
     }
     timers::arm_server(tables, server_id);
 }
@@ -168,7 +168,7 @@ pub(crate) fn listen_alone(tables: &mut Tables, step: &mut Step<'_>, conn: ConnI
 
 /// Outside a transaction: the session leaves the channels that it no longer listens to.
 fn settle_channels(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId, conn: ConnId) {
-    let calm = tables.servers.get(server_id).is_some_and(|server| server.transaction.status() == Status::Idle);
+    let calm = tables.servers.get(server_id).is_some_and(|server| server.transaction().status() == Status::Idle);
     if !calm {
         return;
     }
@@ -210,7 +210,7 @@ pub(crate) fn notifiers(tables: &Tables, server_id: ConnId) -> Notifiers {
     let server = &tables.servers[server_id];
     let tracker = server.session().and_then(|conn| tables.sessions[conn].tracker.as_deref());
     if tracker.is_some_and(Tracker::may_listen_on_server) {
-        tables.view().notifiers(server.pool)
+        tables.view().notifiers(server.pool())
     } else {
         Notifiers::default()
     }
@@ -223,13 +223,13 @@ pub(crate) fn notify_all(tables: &mut Tables, step: &mut Step<'_>, server_id: Co
     if notifications.is_empty() {
         return;
     }
-    let notifiers = tables.view().notifiers(tables.servers[server_id].pool);
+    let notifiers = tables.view().notifiers(tables.servers[server_id].pool());
     for body in notifications {
         let server = &tables.servers[server_id];
         // A notification that cannot be read is dropped.
         let Ok(said) = Notification::decode(&body) else { continue };
-        let encoding = server.kept.parameters().get(Tracked::CLIENT_ENCODING).map(<[u8]>::to_vec);
-        let id = server.pool;
+        let encoding = server.kept().parameters().get(Tracked::CLIENT_ENCODING).map(<[u8]>::to_vec);
+        let id = server.pool();
         let pid = notifiers.known_pid(said.pid).unwrap_or(said.pid);
         let mut message = Vec::new();
         Notification { pid, ..said }.encode(&mut message);

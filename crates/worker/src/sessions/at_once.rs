@@ -69,7 +69,7 @@ pub(crate) fn serve_next(tables: &mut Tables, step: &mut Step<'_>, server_id: Co
     }
     // It may have been closed since it became free.
     let Some(server) = tables.servers.get_mut(server_id) else { return AtOnce::Declined };
-    let pool = &mut tables.pools[server.pool];
+    let pool = &mut tables.pools[server.pool()];
     let is_asked = pool.known().is_awaited() || pool.known().is_overdue(step.now);
     let is_shared = pool.exchange().is_shared()
         || !pool.servers().own().queue().is_empty()

@@ -66,7 +66,7 @@ pub(crate) fn tell_of_ends(tables: &mut Tables, step: &mut Step<'_>) {
     let Tables { cancels, servers, .. } = tables;
     let strikes = |server| {
         let server: Option<&Server> = servers.get(server);
-        server.is_some_and(|server| server.cancel.under_way() > 0 || server.cancel.is_requested())
+        server.is_some_and(|server| server.cancel().under_way() > 0 || server.cancel().is_requested())
     };
     for CancelTicket { door, number } in cancels.take_over(strikes) {
         step.actions.post_to_door(door, ToDoor::CancelOver { number });
@@ -186,11 +186,11 @@ pub(crate) fn canceller_done(tables: &mut Tables, step: &mut Step<'_>, conn: Con
     tables.pools[canceller.pool].counts_mut().cancel_ended();
     // Its server may be gone.
     let Some(server) = tables.servers.get_mut(canceller.server) else { return };
-    let is_over = server.cancel.ended();
+    let is_over = server.cancel_mut().ended();
     match *server.state() {
         ServerState::Held if is_over => {
             // If it is held for another reason too, the timeout of that begins now.
-            server.work.begin_anew(step.now);
+            server.work_mut().begin_anew(step.now);
             free_servers::free(tables, step, canceller.server);
             timers::arm_server(tables, canceller.server);
         }
@@ -207,7 +207,7 @@ pub(crate) fn canceller_late(tables: &mut Tables, step: &mut Step<'_>, conn: Con
     let canceller = tables.cancels.get(conn).expect("its deadline has come");
     let doubtful = canceller.sent.then_some(canceller.server);
     if let Some(server) = doubtful.and_then(|id| tables.servers.get_mut(id)) {
-        server.end.close_needed = Some(CloseReason::CancelWaitTimeout);
+        server.end_mut().close_when_released(CloseReason::CancelWaitTimeout);
     }
     canceller_done(tables, step, conn);
 }
@@ -215,7 +215,7 @@ pub(crate) fn canceller_late(tables: &mut Tables, step: &mut Step<'_>, conn: Con
 /// The last cancel for a linked server is over.
 fn strikes_no_more(tables: &mut Tables, server_id: ConnId, conn: ConnId) {
     let server = &mut tables.servers[server_id];
-    if server.cancel.strikes_no_more() && links::ends_hold(tables, server_id, conn) {
+    if server.cancel_mut().strikes_no_more() && links::ends_hold(tables, server_id, conn) {
         tables.agenda.go_on(conn);
     }
 }

@@ -55,7 +55,7 @@ pub(crate) fn definition_noted(
         return;
     }
     if let Some(server) = linked_to
-        && let Some(server) = tables.servers.get_mut(server).filter(|server| server.hold.is_on())
+        && let Some(server) = tables.servers.get_mut(server).filter(|server| server.hold().is_on())
         && server.end_hold()
     {
         tables.agenda.go_on(conn);
@@ -94,7 +94,7 @@ pub(crate) fn act_on_definitions(
         definitions.note(tables.pools.iter_mut(), step.now, &definition);
     }
     if findings.settled {
-        let id = tables.servers[conn].pool;
+        let id = tables.servers[conn].pool();
         settle_definitions_of(tables, definitions, step, id, conn, false);
     }
 }

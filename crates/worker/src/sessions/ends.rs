@@ -32,10 +32,10 @@ pub(crate) fn client_hung_up(tables: &mut Tables, step: &mut Step<'_>, conn: Con
 /// server's own last message. The severity of errors of a session's own server is not read, so each of them counts as
 /// the last message until another follows.
 pub(crate) fn leaves_room_for_error(server: &Server) -> bool {
-    let is_within = server.incoming.is_within_answer();
+    let is_within = server.incoming().is_within_answer();
     let has_ended = match server.state() {
         ServerState::Own(_) => has_said_goodbye(server),
-        _ => server.end.has_forwarded_fatal_error(),
+        _ => server.end().has_forwarded_fatal_error(),
     };
     !is_within && !has_ended
 }

@@ -39,15 +39,15 @@ pub(crate) fn link(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, serve
     }
     let mut begun_with = None;
     let class = &tables.settings.classes.class(session.claim.class).name;
-    let renaming = tables.caches.server_names.rename(session, class, &mut server.kept, &mut tables.caches.interned);
-    let same = Arc::ptr_eq(&session.parameters, server.kept.parameters());
-    let has_others = !server.kept.owners().of_sessions().without(session.own.now).is_empty();
+    let renaming = tables.caches.server_names.rename(session, class, server.kept_mut(), &mut tables.caches.interned);
+    let same = Arc::ptr_eq(&session.parameters, server.kept().parameters());
+    let has_others = !server.kept().owners().of_sessions().without(session.own.now).is_empty();
     if !same
         || has_others
         || renaming.is_some()
         || !session.confirmed
         || session.tracker.is_some()
-        || server.kept.session_state().is_some()
+        || server.kept().session_state().is_some()
     {
         begun_with = begins.then(|| Arc::clone(&session.parameters));
         let configured = link::parameter_reports::configured(server, pool);
@@ -58,7 +58,7 @@ pub(crate) fn link(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, serve
         }
         begun_with = begun_with.filter(|_| !replays);
     }
-    let paused = !session.flow.is_reading() || !session.flow.is_clear() || !server.flow.is_reading();
+    let paused = !session.flow.is_reading() || !session.flow.is_clear() || !server.flow().is_reading();
     let is_open = !server.holds_messages();
     let Some(begun_with) = begun_with else {
         if paused {
@@ -79,9 +79,9 @@ pub(crate) fn ends_hold(tables: &mut Tables, server_id: ConnId, conn: ConnId) ->
         return false;
     }
     let server = &mut tables.servers[server_id];
-    let opens = server.hold.is_on() && server.has_answered();
+    let opens = server.hold().is_on() && server.has_answered();
     if opens {
-        server.hold.end();
+        server.hold_mut().end();
     }
     opens
 }
@@ -111,15 +111,15 @@ pub(crate) fn release_if_done(tables: &mut Tables, step: &mut Step<'_>, server_i
     let server = &mut tables.servers[server_id];
     // It was released already.
     let ServerState::Linked(conn) = *server.state() else { return false };
-    let pool = &mut tables.pools[server.pool];
+    let pool = &mut tables.pools[server.pool()];
     let session = &mut tables.sessions[conn];
-    let is_held = server.hold.is_on() && !(pool.needs_listener() && session.waits_for_listener());
+    let is_held = server.hold().is_on() && !(pool.needs_listener() && session.waits_for_listener());
     // In a limit's queue it has the place of a session with a server.
     let waits_for_limit = matches!(session.claim.admission, Admission::Waits { .. });
     if pool.rules().mode() == PoolMode::Session || is_held || waits_for_limit {
-        return server.end.close_needed.is_some() && closed_servers::close_fast(tables, step, server_id);
+        return server.end().close_needed().is_some() && closed_servers::close_fast(tables, step, server_id);
     }
-    let lasted = step.now.micros_since(server.work.since());
+    let lasted = step.now.micros_since(server.work().since());
     let is_clean = server.is_clean() || releases_early(&tables.settings) && server.owes_no_more_after_ready();
     if !is_clean || session.is_torn() {
         return false;
@@ -135,8 +135,8 @@ pub(crate) fn release_if_done(tables: &mut Tables, step: &mut Step<'_>, server_i
     pool.servers_mut().observe_service(lasted);
     session.unlink(step.now);
     let resets = tables.settings.global.servers.server_reset_query_always
-        || server.traces.needs_reset()
-        || server.traces.listens();
+        || server.traces().needs_reset()
+        || server.traces().listens();
     let is_limited = session.claim.admission != Admission::Not || session.claim.permits.is_some();
     let is_watched = is_limited || tables.chaos.is_some();
     let has_subscriptions =
@@ -160,7 +160,7 @@ pub(crate) fn release_if_done(tables: &mut Tables, step: &mut Step<'_>, server_i
     }
     server.released();
     if let Some(why) = pool.servers_mut().takes_back() {
-        server.end.close_needed = Some(why);
+        server.end_mut().close_when_released(why);
     }
     let is_armed = is_armed_idle(step.now, server, pool);
     pool.take_back(step.now, server_id, server, tables.agenda.unpublished());
@@ -204,7 +204,7 @@ fn let_go(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, server_id: Con
     if removed || !is_armed {
         timers::arm_session(tables, conn);
     }
-    let traces = &tables.servers[server_id].traces;
+    let traces = tables.servers[server_id].traces();
     let used = traces.needs_reset() || traces.listens();
     if tables.settings.global.servers.server_reset_query_always || used {
         free_servers::reset_or_free(tables, step, server_id);

@@ -59,7 +59,7 @@ pub(crate) fn own_server_ready(tables: &mut Tables, step: &mut Step<'_>, server_
     }
     let parameters = tables.caches.interned.intern(parameters);
     server.logged_in_with(Arc::clone(&parameters));
-    let pid = server.backend.pid;
+    let pid = server.backend().pid;
     let session = &mut tables.sessions[conn];
     session.parameters = parameters;
     let pool = &mut tables.pools[session.pool];
@@ -107,7 +107,7 @@ pub(crate) fn own_server_refused(
     (code, words): (SqlState, EndReason),
     why: CloseReason,
 ) {
-    if let Some(session) = tables.servers[conn].identity.opened_for_session() {
+    if let Some(session) = tables.servers[conn].identity().opened_for_session() {
         tables.agenda.refuse_with(session, code, words);
     }
     closed_servers::close_server(tables, step, conn, why);
@@ -155,7 +155,7 @@ pub(crate) fn own_server_said(
     let server = &mut tables.servers[server_id];
     let conn = server.session().expect("a server that passes what it says has somebody to pass it to");
     let session = &mut tables.sessions[conn];
-    let mut inbox = server.incoming.take_inbox();
+    let mut inbox = server.incoming_mut().take_inbox();
     let is_first = inbox.is_empty();
     let source = if is_first { Source::Chunk } else { step.actions.next_kept() };
     if !is_first {
@@ -167,8 +167,8 @@ pub(crate) fn own_server_said(
         Relay { session_id: conn, session, server_id, server, settings, now: step.now, actions: step.actions };
     let read = relay.answers(all, source);
     if let Ok(count) = read {
-        server.incoming.keep(&all[count..]);
-        tables.pools[server.pool].counts_mut().count_sent(count);
+        server.incoming_mut().keep(&all[count..]);
+        tables.pools[server.pool()].counts_mut().count_sent(count);
     }
     if !is_first {
         step.actions.keep(inbox);

@@ -150,11 +150,11 @@ pub(crate) fn welcome_linked(tables: &mut Tables, step: &mut Step<'_>, conn: Con
     links::link(tables, step, conn, server_id);
     let (session, server) = (&mut tables.sessions[conn], &mut tables.servers[server_id]);
     // No transaction has begun yet.
-    server.transaction.not_begun();
-    let (pid, held) = (server.backend.pid, server.holds_messages());
+    server.transaction_mut().not_begun();
+    let (pid, held) = (server.backend().pid, server.holds_messages());
     let tracker = session.tracker.get_or_insert_default();
     if !held {
-        tracker.reported_at_login = Some(Arc::new(server.kept.reported().clone()));
+        tracker.reported_at_login = Some(Arc::new(server.kept().reported().clone()));
     }
     tracker.pinning.pin_for_life(step.now);
     count_pinned(tracker, &mut tables.pools[session.pool]);

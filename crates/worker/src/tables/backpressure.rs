@@ -12,7 +12,7 @@ pub(crate) fn balance_if_paused(tables: &mut Tables, step: &mut Step<'_>, conn: 
     // It may have ended just now.
     let Some(session) = tables.sessions.get(conn) else { return };
     let server_reads =
-        session.server().and_then(|id| tables.servers.get(id)).is_none_or(|server| server.flow.is_reading());
+        session.server().and_then(|id| tables.servers.get(id)).is_none_or(|server| server.flow().is_reading());
     if !session.flow.is_reading() || !session.flow.is_clear() || !server_reads {
         balance_session(tables, step, conn);
     }
@@ -51,10 +51,10 @@ pub(crate) fn balance_session(tables: &mut Tables, step: &mut Step<'_>, conn: Co
         SessionState::Linked { server } | SessionState::Replicating { server } => {
             match tables.servers.get_mut(server) {
                 Some(link) => {
-                    let deep = link.ledger.depth() >= limits::OWED_MAX;
+                    let deep = link.ledger().depth() >= limits::OWED_MAX;
                     // A message that must be whole before it is sent may be longer than a chunk.
                     let held = link.holds_messages();
-                    (has_room && link.flow.is_clear() && !deep && (roomy || !held), Some((server, link)))
+                    (has_room && link.flow().is_clear() && !deep && (roomy || !held), Some((server, link)))
                 }
                 None => (roomy, None),
             }
@@ -62,6 +62,6 @@ pub(crate) fn balance_session(tables: &mut Tables, step: &mut Step<'_>, conn: Co
     };
     step.actions.watch(conn, &mut session.flow, read);
     if let Some((id, link)) = server {
-        step.actions.watch(id, &mut link.flow, clear || does(&tables.settings, Fault::ReadOn));
+        step.actions.watch(id, link.flow_mut(), clear || does(&tables.settings, Fault::ReadOn));
     }
 }

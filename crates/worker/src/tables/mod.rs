@@ -151,7 +151,7 @@ impl Tables {
     pub(crate) fn flow(&self, conn: ConnId) -> Option<&Flow> {
         match conn.kind() {
             Kind::Client => self.sessions.get(conn).map(|session| &session.flow),
-            Kind::Server => self.servers.get(conn).map(|server| &server.flow),
+            Kind::Server => self.servers.get(conn).map(|server| server.flow()),
             Kind::Cancel => self.cancels.get(conn).map(|canceller| &canceller.flow),
             Kind::Login | Kind::Lookup | Kind::Peer => None,
         }
@@ -160,7 +160,7 @@ impl Tables {
     pub(crate) fn flow_mut(&mut self, conn: ConnId) -> Option<&mut Flow> {
         match conn.kind() {
             Kind::Client => self.sessions.get_mut(conn).map(|session| &mut session.flow),
-            Kind::Server => self.servers.get_mut(conn).map(|server| &mut server.flow),
+            Kind::Server => self.servers.get_mut(conn).map(|server| server.flow_mut()),
             Kind::Cancel => self.cancels.get_mut(conn).map(|canceller| &mut canceller.flow),
             Kind::Login | Kind::Lookup | Kind::Peer => None,
         }

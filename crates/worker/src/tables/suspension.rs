@@ -65,8 +65,8 @@ pub(crate) fn hold_server(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId
         ServerState::Draining { .. } | ServerState::Held => false,
     };
     if is_used {
-        let holds = server.flow.is_clear() && !does(&tables.settings, Fault::ReadSuspended);
-        step.actions.hold(conn, &mut server.flow, holds);
+        let holds = server.flow().is_clear() && !does(&tables.settings, Fault::ReadSuspended);
+        step.actions.hold(conn, server.flow_mut(), holds);
     }
 }
 
@@ -83,7 +83,7 @@ pub(crate) fn counts(tables: &Tables) -> Option<SuspendedCounts> {
             _ => counts.unsent += u32::from(!session.flow.is_clear()),
         }
     }
-    let unsent = tables.servers.iter().filter(|(_, server)| !server.flow.is_clear()).count();
+    let unsent = tables.servers.iter().filter(|(_, server)| !server.flow().is_clear()).count();
     counts.unsent += unsent as u32;
     Some(counts)
 }
