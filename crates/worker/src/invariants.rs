@@ -56,7 +56,7 @@ fn counts_agree(parts: &Parts<'_>) -> Result<(), Violation> {
         }
         let idle = pool.servers().idle().len() as u32;
         ensure(12, idle == groups[Group::Idle as usize], || format!("{:?}: {idle} in the idle list", pool.key()))?;
-        let of_pool = parts.sessions.iter().filter(|(_, session)| session.pool == pool.id());
+        let of_pool = parts.sessions.iter().filter(|(_, session)| session.pool() == pool.id());
         let (mut waiting, mut present, mut to_pin, mut pinned, mut own_waiting) = (0, 0, 0, 0, 0);
         for (_, session) in of_pool {
             match session.state() {
@@ -65,7 +65,7 @@ fn counts_agree(parts: &Parts<'_>) -> Result<(), Violation> {
                 _ => {}
             }
             own_waiting += u32::from(matches!(session.state(), SessionState::Waiting { wait_for: WaitFor::Own, .. }));
-            pinned += u32::from(session.tracker.as_ref().is_some_and(|tracker| tracker.has_pin_permit));
+            pinned += u32::from(session.tracker().is_some_and(|tracker| tracker.has_pin_permit));
             present += u32::from(!matches!(session.state(), SessionState::Leaving { .. }));
         }
         ensure(12, pool.queue().len() == waiting, || {
@@ -145,7 +145,7 @@ fn pools_are_there(tables: &Tables, parts: &Parts<'_>) -> Result<(), Violation> 
     for (id, session) in &parts.sessions {
         // A client of a removed database that is being disconnected needs none, and the console has none.
         let needs_pool = !matches!(session.state(), SessionState::Leaving { .. } | SessionState::Console { .. });
-        ensure(12, !needs_pool || is_there(session.pool), || format!("{id:?} is of a pool that is forgotten"))?;
+        ensure(12, !needs_pool || is_there(session.pool()), || format!("{id:?} is of a pool that is forgotten"))?;
     }
     Ok(())
 }
@@ -193,10 +193,10 @@ fn consoles_are_bounded(tables: &Tables) -> Result<(), Violation> {
 fn memory_is_bounded(parts: &Parts<'_>) -> Result<(), Violation> {
     let inbox_max = limits::STATEMENT_LEN_MAX + 2 * limits::CHUNK_LEN_MAX;
     for (id, session) in &parts.sessions {
-        ensure(10, session.incoming.inbox.len() <= inbox_max, || {
-            format!("{id:?} keeps {} bytes", session.incoming.inbox.len())
+        ensure(10, session.incoming().inbox().len() <= inbox_max, || {
+            format!("{id:?} keeps {} bytes", session.incoming().inbox().len())
         })?;
-        let backlog = session.flow.backlog().len();
+        let backlog = session.flow().backlog().len();
         // An answer of the console may have any length; a session has one at most.
         let bounded = backlog <= limits::BACKLOG_LEN_MAX || matches!(session.state(), SessionState::Console { .. });
         ensure(10, bounded, || format!("{id:?} has a backlog of {backlog} bytes"))?;

@@ -90,12 +90,12 @@ fn hand_over_pair(
     let Some(server) = tables.servers.get(server_id) else { return };
     let session = &tables.sessions[conn];
     let keeps = tables.pools[server.pool()].rules().mode() == PoolMode::Session
-        || session.tracker.as_ref().is_some_and(|tracker| tracker.pinning.is_pinned());
+        || session.tracker().is_some_and(|tracker| tracker.pinning.is_pinned());
     // Without keeping it, it is released by itself.
-    if !keeps || !server.can_move() || !session.flow.is_clear() || session.identity.encryption.is_some() {
+    if !keeps || !server.can_move() || !session.flow().is_clear() || session.identity().encryption.is_some() {
         return;
     }
-    let state = session.tracker.as_ref().map(|tracker| tracker.state().clone());
+    let state = session.tracker().map(|tracker| tracker.state().clone());
     let Some(moved) = moved_session(tables, conn) else { return };
     if let Some(state) = state {
         // It is told when a server is released: this one was not.
@@ -108,7 +108,7 @@ fn hand_over_pair(
 
 fn moved_session(tables: &Tables, conn: ConnId) -> Option<MovedSession> {
     let session = &tables.sessions[conn];
-    let pid = tables.cancels.other_pid_of(conn).unwrap_or_else(|| session.identity.pid(conn));
+    let pid = tables.cancels.other_pid_of(conn).unwrap_or_else(|| session.identity().pid(conn));
     moving::moved(session, pid, &tables.caches.tracked)
 }
 
@@ -121,7 +121,7 @@ fn send_off(
     (conn, moved): (ConnId, MovedSession),
     server: Option<(ConnId, MovedServer)>,
 ) {
-    let key = tables.pools.get(tables.sessions[conn].pool).map(|pool| pool.key().clone());
+    let key = tables.pools.get(tables.sessions[conn].pool()).map(|pool| pool.key().clone());
     let (pool, user) = ends::take_out(tables, limiters, halves, step, conn);
     tables.sessions.remove(conn);
     let mut sockets = vec![conn];

@@ -23,7 +23,7 @@ fn end_astray(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId, astra
     // A client that has disconnected gets no error.
     let Some(conn) = server.session() else { return };
     if let (Astray::NoCopyData, Some(session)) = (astray, tables.sessions.get(conn)) {
-        let (code, text) = error_within(&session.incoming.inbox);
+        let (code, text) = error_within(session.incoming().inbox());
         let error = ErrorResponse { severity: "ERROR", code, message: &text, detail: None, hint: None };
         step.actions.send_new(conn, |out| error.encode(out));
     }
@@ -76,13 +76,13 @@ fn replay_refused(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<
     let code = fields.sqlstate().unwrap_or(wire::sqlstate::PROTOCOL_VIOLATION);
     let words = String::from_utf8_lossy(fields.message().unwrap_or(b"parameters refused")).into_owned();
     let server = &tables.servers[server_id];
-    let is_held = tables.sessions[conn].confirmed && server.hold().is_on();
+    let is_held = tables.sessions[conn].is_confirmed() && server.hold().is_on();
     if is_held && tables.view().outlives(server, conn) == Some(0) {
         let session = &mut tables.sessions[conn];
         let reset = role_resets::role_reset(session, &mut tables.caches);
         if reset.is_some() || refuse_first(step, conn, session, (code, &words)) {
             lost_servers::leave_server(tables, limiters, step, server_id);
-            let tracker = tables.sessions[conn].tracker.as_mut();
+            let tracker = tables.sessions[conn].tracker_mut();
             if let Some((reset, tracker)) = reset.zip(tracker) {
                 tracker.journal.forget_role(reset);
             }

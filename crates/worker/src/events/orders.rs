@@ -23,7 +23,7 @@ pub(crate) fn is_killed(tables: &Tables, id: PoolId, before: DatabaseOrders) -> 
 /// has sent.
 pub(crate) fn kill_sessions(tables: &mut Tables, id: PoolId) {
     for conn in tables.sessions.ids() {
-        if tables.sessions.get(conn).is_some_and(|session| session.pool == id) {
+        if tables.sessions.get(conn).is_some_and(|session| session.pool() == id) {
             tables.agenda.refuse(conn, CloseReason::DatabaseRemoved);
         }
     }
@@ -54,7 +54,7 @@ pub(crate) fn close_free(tables: &mut Tables, step: &mut Step<'_>, id: PoolId) {
 
 /// Ends one session. It may have ended meanwhile.
 pub(crate) fn kill_client(tables: &mut Tables, conn: ConnId, serial: Serial) {
-    if tables.sessions.get(conn).is_some_and(|session| session.identity.serial == serial) {
+    if tables.sessions.get(conn).is_some_and(|session| session.identity().serial == serial) {
         tables.agenda.refuse(conn, EndReason::Killed);
     }
 }
@@ -84,7 +84,7 @@ fn end_sessions_unsent(tables: &mut Tables) {
         if matches!(session.state(), SessionState::Console { .. }) {
             continue;
         }
-        if !session.flow.is_clear() {
+        if !session.flow().is_clear() {
             // It would not take an error either.
             tables.agenda.end(conn, SessionEnd::Left(CloseReason::SuspendTimeout.into()));
         } else if server.is_some_and(|server| !server.flow().is_clear()) {

@@ -31,7 +31,7 @@ pub(crate) fn take_up(tables: &mut Tables) {
 pub(crate) fn reconfigure_session(tables: &mut Tables, conn: ConnId) {
     // It may have ended since the reload began, after the end of another session gave it what it waited for.
     let Some(session) = tables.sessions.get(conn) else { return };
-    let removed = tables.pools.get(session.pool).is_some_and(|pool| pool.is_removed());
+    let removed = tables.pools.get(session.pool()).is_some_and(|pool| pool.is_removed());
     let free = matches!(
         session.state(),
         SessionState::Idle { .. }

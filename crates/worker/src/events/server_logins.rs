@@ -158,7 +158,7 @@ fn log_in(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
     let parameters = fixed.into_iter().chain(own).map(|(name, value)| (name.as_bytes(), value.as_bytes()));
     let minor = tables.settings.global.servers.server_max_protocol_version.minor();
     let session = server.identity().opened_for_session().and_then(|session| tables.sessions.get(session));
-    if let Some(asked) = session.and_then(|session| session.identity.replication.as_ref()) {
+    if let Some(asked) = session.and_then(|session| session.identity().replication.as_ref()) {
         let parameters = parameters.chain([(&b"replication"[..], asked.kind.value())]).chain(asked.parameters.iter());
         step.actions.send_new(conn, |out| frontend::encode_startup_version(out, minor, parameters));
         return;

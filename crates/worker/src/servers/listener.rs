@@ -81,7 +81,7 @@ pub(crate) fn begin_round(tables: &mut Tables, step: &mut Step<'_>, server_id: C
 fn listening(sessions: &mut Table<Session>, conn: ConnId) -> Option<(&mut Tracker, Option<ConnId>)> {
     let found = sessions.get_mut(conn).and_then(|session| {
         let server = session.server();
-        session.tracker.as_deref_mut().map(|tracker| (tracker, server))
+        session.tracker_mut().map(|tracker| (tracker, server))
     });
     debug_assert!(found.is_some(), "a session leaves its pool's listener before it goes");
     found
@@ -136,11 +136,11 @@ pub(crate) fn note_transaction_over(
         return false;
     }
     let session = &tables.sessions[conn];
-    if let Some(why) = session.tracker.as_ref().and_then(|tracker| tracker.missed().map(str::to_owned)) {
+    if let Some(why) = session.tracker().and_then(|tracker| tracker.missed().map(str::to_owned)) {
         tables.agenda.refuse(conn, EndReason::NotificationsMissed { words: why });
         return true;
     }
-    let id = session.pool;
+    let id = session.pool();
     let pool = &mut tables.pools[id];
     pool.ensure_listener().join_next_round(conn);
     attend(tables, step, id);
@@ -150,7 +150,7 @@ pub(crate) fn note_transaction_over(
 /// The listener did not answer in time: the session listens on its own server, and is pinned.
 pub(crate) fn listen_alone(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
     let session = &mut tables.sessions[conn];
-    let tracker = session.tracker.as_mut().expect("a session that waits for a listener has a tracker");
+    let tracker = session.tracker_mut().expect("a session that waits for a listener has a tracker");
     if !matches!(tracker.notifications.listener_wait(), ListenerWait::ToSend { .. }) {
         return;
     }
@@ -158,7 +158,7 @@ pub(crate) fn listen_alone(tables: &mut Tables, step: &mut Step<'_>, conn: ConnI
     let subscriptions = tracker.notifications.subscriptions_mut();
     (subscriptions.alone, subscriptions.listener_wait) = (true, ListenerWait::MaySend);
     let gone = subscriptions.settle(&channels, &channels);
-    let pool = &mut tables.pools[session.pool];
+    let pool = &mut tables.pools[session.pool()];
     if let Some(listener) = pool.listener_mut() {
         listener.leave_round(conn);
         gone.iter().for_each(|name| listener.leave(name, conn));
@@ -173,10 +173,9 @@ fn settle_channels(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId, 
         return;
     }
     let session = &mut tables.sessions[conn];
-    let id = session.pool;
+    let id = session.pool();
     // The pool's listener never listened for it.
-    let Some(tracker) = session.tracker.as_mut().filter(|tracker| tracker.notifications.subscriptions().is_some())
-    else {
+    let Some(tracker) = session.tracker_mut().filter(|tracker| tracker.notifications.subscriptions().is_some()) else {
         return;
     };
     let gone = tracker.settle_channels();
@@ -208,7 +207,7 @@ pub(crate) fn listens_no_more(tables: &mut Tables, step: &mut Step<'_>, id: Pool
 /// The process ids that clients know, if a server may send notifications to the session that has it.
 pub(crate) fn notifiers(tables: &Tables, server_id: ConnId) -> Notifiers {
     let server = &tables.servers[server_id];
-    let tracker = server.session().and_then(|conn| tables.sessions[conn].tracker.as_deref());
+    let tracker = server.session().and_then(|conn| tables.sessions[conn].tracker());
     if tracker.is_some_and(Tracker::may_listen_on_server) {
         tables.view().notifiers(server.pool())
     } else {
@@ -253,7 +252,7 @@ fn notify(
     encoding: Option<&[u8]>,
 ) -> bool {
     let withheld = does(&tables.settings, Fault::WithholdNews);
-    let is_same = |session: &Session| session.parameters.get(Tracked::CLIENT_ENCODING) == encoding;
+    let is_same = |session: &Session| session.parameters().get(Tracked::CLIENT_ENCODING) == encoding;
     let readable = said.payload.is_ascii() && said.channel.is_ascii() || tables.sessions.get(conn).is_some_and(is_same);
     let Some((tracker, _)) = listening(&mut tables.sessions, conn) else { return true };
     match tracker.deliver(said.channel, message) {
@@ -275,8 +274,7 @@ fn notify(
 pub(crate) fn send_notifications(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
     let session = &mut tables.sessions[conn];
     let has_news = session
-        .tracker
-        .as_ref()
+        .tracker()
         .and_then(|tracker| tracker.notifications.subscriptions())
         .is_some_and(Subscriptions::has_news);
     if !has_news {
@@ -291,14 +289,15 @@ pub(crate) fn send_notifications(tables: &mut Tables, step: &mut Step<'_>, conn:
         | SessionState::Console { .. }
         | SessionState::Leaving { .. } => false,
     };
+    let is_written = session.flow().is_clear();
     let Some(tracker) =
-        session.tracker.as_mut().filter(|tracker| tracker.notifications.listener_wait() != ListenerWait::ToBeReady)
+        session.tracker_mut().filter(|tracker| tracker.notifications.listener_wait() != ListenerWait::ToBeReady)
     else {
         return;
     };
     if let Some(why) = tracker.missed().filter(|_| between).map(str::to_owned) {
         tables.agenda.refuse(conn, EndReason::NotificationsMissed { words: why });
-    } else if between && session.flow.is_clear() {
+    } else if between && is_written {
         let unread = tracker.take_unread();
         step.actions.send_new(conn, |out| out.extend_from_slice(&unread));
     }

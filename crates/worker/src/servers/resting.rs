@@ -59,9 +59,7 @@ pub(crate) fn end_a_rest(tables: &mut Tables, step: &mut Step<'_>, id: PoolId) {
         let Some(session) = server.session().map(|session| &mut tables.sessions[session]) else { continue };
         let pool = &mut tables.pools[id];
         if server.pool() == id && may_end(pool, session, server) {
-            if let Some(unnamed) = &mut session.statements.unnamed {
-                unnamed.batch_ended();
-            }
+            session.statements_mut().batch_ended();
             server.ledger_mut().sent(Answerer::Prepare, Expect::Sync);
             // The Sync is no query of the client, but its answer has the timeout of a query, so that the waiter does
             // not wait for ever.
@@ -77,9 +75,9 @@ fn may_end(pool: &Pool, session: &Session, server: &Server) -> bool {
     let rules = pool.rules();
     let mapped = rules.follows() && rules.mode() != PoolMode::Session && rules.max_prepared_statements() > 0;
     let silent = !server.hold().is_on()
-        && session.incoming.skip == 0
-        && session.incoming.inbox.is_empty()
+        && session.incoming().skip() == 0
+        && session.incoming().inbox().is_empty()
         && server.is_between_messages();
-    let keeps = session.statements.unnamed.as_ref().is_none_or(|unnamed| !unnamed.is_in_batch() || unnamed.is_kept());
+    let keeps = session.statements().unnamed().is_none_or(|unnamed| !unnamed.is_in_batch() || unnamed.is_kept());
     mapped && silent && keeps && server.transaction().status() == Status::Idle && server.ledger().is_at_rest()
 }

@@ -46,7 +46,7 @@ fn owner_of(tables: &Tables, pid: i32, secret: &[u8]) -> Option<ConnId> {
     let halves = does(&tables.settings, Fault::HalfASecret);
     let is_owner = |conn: ConnId| {
         // It may have ended.
-        let own = &tables.sessions.get(conn)?.identity.cancel_secret;
+        let own = &tables.sessions.get(conn)?.identity().cancel_secret;
         let fits = if halves { own.half_fits(secret) } else { own.fits(secret) };
         fits.then_some(conn)
     };
@@ -81,7 +81,7 @@ pub(crate) fn kill_query(
     conn: ConnId,
     serial: Serial,
 ) {
-    if tables.sessions.get(conn).is_some_and(|session| session.identity.serial == serial) {
+    if tables.sessions.get(conn).is_some_and(|session| session.identity().serial == serial) {
         cancel_query(tables, limiters, step, conn);
     }
 }
@@ -118,7 +118,7 @@ fn cancel_waiting(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<
     if !take_back(step, conn, session, &RequestRefusal::UserRequest) {
         return;
     }
-    let more = !session.incoming.inbox.is_empty();
+    let more = !session.incoming().inbox().is_empty();
     tables.leave_queue(conn);
     tables.sessions[conn].stop_waiting(step.now);
     permits::leave_limits(tables, limiters, step, conn);
@@ -222,9 +222,7 @@ fn strikes_no_more(tables: &mut Tables, server_id: ConnId, conn: ConnId) {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
 
-    use link::session::Session;
     use machine::CancelSecret;
     use machine::pids::{PidKey, virtual_pid};
     use wire::frontend::Query;
@@ -234,16 +232,17 @@ mod tests {
 
     const SECRET: [u8; 4] = [0x12, 0x34, 0x56, 0x78];
 
-    fn change_secret(session: &mut Session, secret: CancelSecret) {
-        Arc::get_mut(&mut session.identity).expect("nobody else has it").cancel_secret = secret;
-    }
-
     /// A session that waits for a server with this many queries.
     fn waiter(scene: &mut Scene, queries: usize) -> ConnId {
-        let conn = scene.waiter(scene.now);
-        let session = &mut scene.tables.sessions[conn];
-        change_secret(session, CancelSecret::Short(SECRET));
-        (0..queries).for_each(|_| Query { text: b"select 1" }.encode(&mut session.incoming.inbox));
+        waiter_with(scene, queries, CancelSecret::Short(SECRET))
+    }
+
+    fn waiter_with(scene: &mut Scene, queries: usize, secret: CancelSecret) -> ConnId {
+        let conn = scene.session_with(secret);
+        scene.begin_waiting(conn, scene.now);
+        let mut inbox = Vec::new();
+        (0..queries).for_each(|_| Query { text: b"select 1" }.encode(&mut inbox));
+        scene.tables.sessions[conn].incoming_mut().put_back(inbox);
         conn
     }
 
@@ -286,9 +285,8 @@ mod tests {
     #[test]
     fn a_long_secret_counts_whole() {
         let mut scene = Scene::new(|_| ());
-        let conn = waiter(&mut scene, 1);
         let secret = CancelSecret::Long(Box::new(std::array::from_fn(|at| at as u8)));
-        change_secret(&mut scene.tables.sessions[conn], secret.clone());
+        let conn = waiter_with(&mut scene, 1, secret.clone());
         let right = secret.bytes();
         let changed = [&right[..31], &[0]].concat();
         for wrong in [&right[..4], &right[..31], &[right, &[0]].concat(), &changed, &[0; 256]] {
@@ -330,7 +328,7 @@ mod tests {
         scene.tables.leave_queue(conn);
         let session = &mut scene.tables.sessions[conn];
         session.stop_waiting(scene.now);
-        let ticket = scene.tables.pools[POOL].queue_mut().push(session.claim.class, conn, scene.now, scene.now);
+        let ticket = scene.tables.pools[POOL].queue_mut().push(session.claim().class(), conn, scene.now, scene.now);
         session.wait(scene.now, WaitFor::Login, ticket, false);
         assert!(!is_cancelled(&mut scene, conn, virtual_pid(conn, PidKey::default()), &SECRET));
     }

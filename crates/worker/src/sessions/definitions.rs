@@ -44,7 +44,7 @@ pub(crate) fn definition_noted(
     let Some(session) = tables.sessions.get_mut(conn) else { return };
     let linked_to = session.server();
     // It has lost its server, and the statement with it.
-    let Some(announcement) = session.tracker.as_mut().and_then(|tracker| tracker.announcement.as_mut()) else {
+    let Some(announcement) = session.tracker_mut().and_then(|tracker| tracker.announcement.as_mut()) else {
         return;
     };
     if !Arc::ptr_eq(&announcement.definition, definition) {

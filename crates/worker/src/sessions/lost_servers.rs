@@ -101,7 +101,7 @@ pub(crate) fn server_lost(
     let error_forwarded = server.end().has_forwarded_fatal_error();
     let answer_failed = server.transaction().answer_failed();
     let outlives = tables.view().outlives(server, session);
-    let kept = tables.sessions[session].tracker.as_ref().map(|tracker| tracker.pinning.pins());
+    let kept = tables.sessions[session].tracker().map(|tracker| tracker.pinning.pins());
     let why = why.with(kept.unwrap_or_default());
     closed_servers::close_server(tables, step, conn, why.clone());
     if let Some(answers) = outlives {
@@ -136,19 +136,9 @@ fn outlive_server(
     permits::leave_limits(tables, limiters, step, conn);
     let session = &mut tables.sessions[conn];
     session.unlink(step.now);
-    if let Some(names) = &mut session.statements.names {
-        names.undo_all();
-    }
-    if let Some(tracker) = &mut session.tracker {
+    session.statements_mut().server_lost(answers > 0);
+    if let Some(tracker) = session.tracker_mut() {
         tracker.lost();
-    }
-    if let Some(unnamed) = &mut session.statements.unnamed {
-        unnamed.skipped_all();
-        unnamed.batch_ended();
-        if answers > 0 {
-            // It is not known whether the request replaced the unnamed statement, so the older one must not be used.
-            unnamed.forget();
-        }
     }
     if answers > 0 {
         step.actions.send_new(conn, |out| {
@@ -159,7 +149,7 @@ fn outlive_server(
             backend::encode_ready(out, Status::Idle);
         });
     }
-    if !session.incoming.inbox.is_empty() {
+    if !session.incoming().inbox().is_empty() {
         tables.agenda.reconsider(conn);
     }
     pin_queue::return_pin_permit(tables, conn);

@@ -174,10 +174,10 @@ pub(crate) fn refuse_first(
     session: &mut Session,
     (code, message): (SqlState, &str),
 ) -> bool {
-    let Some(end) = first_request_len(&session.incoming.inbox) else { return false };
-    session.incoming.inbox.drain(..end);
+    let Some(end) = first_request_len(session.incoming().inbox()) else { return false };
+    session.incoming_mut().drain(end);
     let has_server = session.server().is_some();
-    if let Some(tracker) = &mut session.tracker
+    if let Some(tracker) = session.tracker_mut()
         && tracker.journal.remember_role()
         && has_server
     {

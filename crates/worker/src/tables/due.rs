@@ -77,11 +77,11 @@ impl Earliest {
 
 impl View<'_> {
     pub(crate) fn session_deadline(&self, session: &Session) -> Option<(Time, Due)> {
-        let pool = self.pools.get(session.pool);
+        let pool = self.pools.get(session.pool());
         let rules = pool.map(|pool| pool.rules());
         let mut earliest = Earliest::default();
         if let Some(ListenerWait::ToSend { since }) =
-            session.tracker.as_ref().map(|tracker| tracker.notifications.listener_wait())
+            session.tracker().map(|tracker| tracker.notifications.listener_wait())
             && pool.is_some_and(Pool::needs_listener)
         {
             // A session without a server would have to wait for one to listen on, and then keep it; that server is
@@ -136,8 +136,8 @@ impl View<'_> {
         let Some(server) = self.servers.get(server) else { return };
         let rules = pool.rules();
         let torn = session.is_torn() && server.flow().is_clear();
-        if torn || !session.flow.is_clear() {
-            earliest.add(session.progress_at, Some(limits::STALL), Due::Refuse(Overdue::Stalled));
+        if torn || !session.flow().is_clear() {
+            earliest.add(session.progress_at(), Some(limits::STALL), Due::Refuse(Overdue::Stalled));
         }
         if server.ledger().depth() > 0 {
             match server.overdue_since() {

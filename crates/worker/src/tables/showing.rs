@@ -35,7 +35,7 @@ impl View<'_> {
             }
         };
         for (_, session) in self.sessions.iter() {
-            count(session.pool, &mut |pool| match session.state() {
+            count(session.pool(), &mut |pool| match session.state() {
                 SessionState::Idle { .. } | SessionState::Linked { .. } | SessionState::Replicating { .. } => {
                     pool.clients.active += 1
                 }
@@ -94,7 +94,7 @@ impl View<'_> {
                 SessionState::Waiting { since, .. }
                 | SessionState::Welcoming { since }
                 | SessionState::Opening { since, .. } => {
-                    waiting.entry(session.pool).or_default().push((since, id));
+                    waiting.entry(session.pool()).or_default().push((since, id));
                 }
             }
         }
@@ -116,8 +116,8 @@ impl View<'_> {
             // It may have been closed in this step.
             SessionState::Linked { server } => self.servers.get(server).is_some_and(|server| {
                 server.ledger().owing() != (0, false)
-                    || matches!(session.claim.admission, Admission::Waits { .. })
-                    || server.hold().is_on() && !session.incoming.inbox.is_empty()
+                    || matches!(session.claim().admission(), Admission::Waits { .. })
+                    || server.hold().is_on() && !session.incoming().inbox().is_empty()
             }),
             SessionState::Replicating { server } => {
                 self.servers.get(server).is_some_and(|server| server.is_answering_its_own())
@@ -130,19 +130,19 @@ impl View<'_> {
     /// What a client is doing.
     fn doing(&self, session: &Session) -> Doing {
         let waits = matches!(session.state(), SessionState::Waiting { .. });
-        let text = if waits { first_text(session, &session.incoming.inbox) } else { None };
+        let text = if waits { first_text(session, session.incoming().inbox()) } else { None };
         let waits_with = text.map(beginning);
         // It may have been closed in this step, and the session with it.
         let Some(server) = session.server().and_then(|server| self.servers.get(server)) else {
             let has_request = waits && self.has_request(session);
-            let statement = self.statistics.fingerprint(session.last_statement);
+            let statement = self.statistics.fingerprint(session.last_statement());
             return Doing { statement, has_request, waits_with, ..Doing::default() };
         };
         let (transaction, is_answered) = (server.transaction(), server.ledger().is_clear());
         let (is_open, runs) = (transaction.status() != Status::Idle, server.ledger().statement());
         Doing {
             has_request: self.has_request(session),
-            statement: self.statistics.fingerprint(if runs.is_known() { runs } else { session.last_statement }),
+            statement: self.statistics.fingerprint(if runs.is_known() { runs } else { session.last_statement() }),
             began_at: if is_open || !is_answered { transaction.began_at() } else { None },
             waited_us: server.work().waited_us(),
             idle_since: (is_open && is_answered).then_some(transaction.query_at()),
@@ -159,8 +159,7 @@ impl View<'_> {
     }
 
     pub(crate) fn object_sizes(&self) -> ObjectSizes {
-        let sessions =
-            self.sessions.iter().map(|(_, session)| session.incoming.inbox.capacity() + session.flow.weight());
+        let sessions = self.sessions.iter().map(|(_, session)| session.incoming().capacity() + session.flow().weight());
         let servers = self.servers.iter().map(|(_, server)| server.incoming().capacity() + server.flow().weight());
         let size = |bytes: usize| u32::try_from(bytes).unwrap_or(u32::MAX);
         ObjectSizes {
@@ -173,18 +172,18 @@ impl View<'_> {
 
     /// The process id that the client got.
     fn shown_pid(&self, conn: ConnId, session: &Session) -> i32 {
-        let tracker = session.tracker.as_ref();
-        let real = session.identity.replication.is_some()
+        let tracker = session.tracker();
+        let real = session.identity().replication.is_some()
             || tracker.is_some_and(|tracker| tracker.pinning.pins().any(Pins::BACKEND_PID));
         let server = session.server().filter(|_| real).and_then(|server| self.servers.get(server));
-        server.map_or_else(|| session.identity.pid(conn), |server| server.backend().pid)
+        server.map_or_else(|| session.identity().pid(conn), |server| server.backend().pid)
     }
 
     fn client_snapshot(&self, conn: ConnId, session: &Session) -> ClientSnapshot {
-        let pool = self.pools.get(session.pool);
+        let pool = self.pools.get(session.pool());
         let key = pool.map(|pool| pool.key().clone()).unwrap_or_else(|| units::id::PoolKey {
-            database: session.identity.database.clone(),
-            user: session.identity.user.clone(),
+            database: session.identity().database.clone(),
+            user: session.identity().user.clone(),
         });
         let (state, waiting_since) = match session.state() {
             SessionState::Idle { .. } => ("idle", None),
@@ -197,20 +196,20 @@ impl View<'_> {
             // Not shown.
             SessionState::Leaving { .. } => ("idle", None),
         };
-        let name = session.parameters.get(Tracked::APPLICATION_NAME).unwrap_or_default();
-        let replication = session.identity.replication.as_ref().map(|asked| asked.kind);
+        let name = session.parameters().get(Tracked::APPLICATION_NAME).unwrap_or_default();
+        let replication = session.identity().replication.as_ref().map(|asked| asked.kind);
         ClientSnapshot {
-            serial: session.identity.serial,
-            name: session.identity.name,
+            serial: session.identity().serial,
+            name: session.identity().name,
             conn,
             key,
-            user: session.identity.user.clone(),
+            user: session.identity().user.clone(),
             state,
-            peer: session.identity.peer,
-            tls: session.identity.encryption.as_ref().map(|facts| facts.shown()),
+            peer: session.identity().peer,
+            tls: session.identity().encryption.as_ref().map(|facts| facts.shown()),
             times: ClientTimes {
-                connected_at: session.identity.connected_at,
-                request_at: session.request_at,
+                connected_at: session.identity().connected_at,
+                request_at: session.request_at(),
                 waiting_since,
             },
             link: session
@@ -218,19 +217,19 @@ impl View<'_> {
                 .map(|conn| LinkSnapshot { conn, name: self.servers.get(conn).map(|server| server.identity().name()) }),
             application_name: String::from_utf8_lossy(name).into_owned(),
             pid: self.shown_pid(conn, session),
-            class: session.claim.class,
+            class: session.claim().class(),
             ties: Ties {
                 fidelity: pool
                     .filter(|pool| pool.rules().mode() != PoolMode::Session && replication.is_none())
                     .map(|pool| pool.rules().fidelity()),
-                pin: session.tracker.as_ref().and_then(|tracker| tracker.pinning.snapshot()),
+                pin: session.tracker().and_then(|tracker| tracker.pinning.snapshot()),
                 replication,
             },
             doing: self.doing(session),
             kept: kept(
-                session.statements.names.as_ref().map_or(0, |names| names.len()),
-                &session.incoming.inbox,
-                &session.flow,
+                session.statements().names().map_or(0, |names| names.len()),
+                session.incoming().inbox(),
+                session.flow(),
             ),
         }
     }
@@ -239,7 +238,7 @@ impl View<'_> {
     fn replication_of(&self, server: &Server) -> Option<ReplicationKind> {
         // It may have ended in this very step, and its server with it.
         let session = self.sessions.get(server.identity().opened_for_session()?)?;
-        session.identity.replication.as_ref().map(|asked| asked.kind)
+        session.identity().replication.as_ref().map(|asked| asked.kind)
     }
 
     fn server_snapshot(&self, now: Time, conn: ConnId, server: &Server) -> Option<ServerSnapshot> {
@@ -262,9 +261,10 @@ impl View<'_> {
                 connected_at: server.identity().connected_at(),
                 request_at: server.transaction().query_at(),
             },
-            link: server
-                .session()
-                .map(|conn| LinkSnapshot { conn, name: self.sessions.get(conn).map(|session| session.identity.name) }),
+            link: server.session().map(|conn| LinkSnapshot {
+                conn,
+                name: self.sessions.get(conn).map(|session| session.identity().name),
+            }),
             remote_pid: server.backend().pid,
             application_name: String::from_utf8_lossy(name).into_owned(),
             close_needed: server.end().close_needed().is_some(),

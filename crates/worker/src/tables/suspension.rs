@@ -47,7 +47,7 @@ pub(crate) fn hold_session(tables: &mut Tables, step: &mut Step<'_>, conn: ConnI
     // It may have ended since it was asked for.
     let Some(session) = tables.sessions.get_mut(conn).filter(|_| is_suspended) else { return };
     if !matches!(session.state(), SessionState::Console { .. }) {
-        step.actions.hold(conn, &mut session.flow, true);
+        step.actions.hold(conn, session.flow_mut(), true);
     }
 }
 
@@ -80,7 +80,7 @@ pub(crate) fn counts(tables: &Tables) -> Option<SuspendedCounts> {
         match session.state() {
             SessionState::Console { rights, .. } => counts.consoles += u32::from(rights == ConsoleRights::Admin),
             SessionState::Leaving { .. } => {}
-            _ => counts.unsent += u32::from(!session.flow.is_clear()),
+            _ => counts.unsent += u32::from(!session.flow().is_clear()),
         }
     }
     let unsent = tables.servers.iter().filter(|(_, server)| !server.flow().is_clear()).count();

@@ -15,7 +15,7 @@ pub(crate) fn arm_session(tables: &mut Tables, conn: ConnId) {
     let session = &tables.sessions[conn];
     // Many states have no deadline.
     let Some((at, _)) = tables.view().session_deadline(session) else { return };
-    tables.deadlines.arm(Owner::Conn(conn), &mut tables.sessions[conn].armed, at);
+    tables.sessions[conn].arm(&mut tables.deadlines, conn, at);
 }
 
 /// Like [`arm_session`], but cheap where no timeout is set and nothing stalls: called while queries are forwarded.
@@ -23,8 +23,8 @@ pub(crate) fn arm_linked(tables: &mut Tables, conn: ConnId) {
     // The event may arrive after its connection was closed.
     let Some(session) = tables.sessions.get(conn) else { return };
     // It is at the console, or is being disconnected.
-    let Some(pool) = tables.pools.get(session.pool) else { return };
-    if pool.rules().times_links() || session.is_torn() || !session.flow.is_clear() {
+    let Some(pool) = tables.pools.get(session.pool()) else { return };
+    if pool.rules().times_links() || session.is_torn() || !session.flow().is_clear() {
         arm_session(tables, conn);
     }
 }

@@ -71,11 +71,11 @@ impl View<'_> {
         let session = self.sessions.get(session)?;
         let in_answer = server.incoming().is_within_answer();
         let in_transaction = server.transaction().status() != Status::Idle || batch || server.ledger().is_skipping();
-        let alone = answers == 0 || (answers == 1 && session.incoming.inbox.is_empty());
+        let alone = answers == 0 || (answers == 1 && session.incoming().inbox().is_empty());
         let pool = self.pools.get(server.pool())?;
         let mode = pool.rules().mode();
         // No server is opened any more for a database that a reload has removed.
-        let free = !pool.is_removed() && session.tracker.as_ref().is_none_or(|tracker| tracker.outlives_server());
+        let free = !pool.is_removed() && session.tracker().is_none_or(|tracker| tracker.outlives_server());
         let goes_on = free && mode != PoolMode::Session && alone && !in_answer && !in_transaction && !session.is_torn();
         goes_on.then_some(answers)
     }
@@ -84,14 +84,14 @@ impl View<'_> {
     pub(crate) fn may_be_committing(&self, conn: ConnId) -> bool {
         // It may have ended in this step.
         let Some(session) = self.sessions.get(conn) else { return false };
-        let follows = self.pools.get(session.pool).is_some_and(|pool| pool.rules().follows());
+        let follows = self.pools.get(session.pool()).is_some_and(|pool| pool.rules().follows());
         let server = session.server().and_then(|server| self.servers.get(server));
         follows && server.is_some_and(|server| server.may_commit())
     }
 
     /// The wait of a linked session for a limit.
     pub(crate) fn limit_wait(&self, session: &Session) -> Option<LimitWait> {
-        let Admission::Waits { .. } = session.claim.admission else { return None };
+        let Admission::Waits { .. } = session.claim().admission() else { return None };
         Some(self.servers.get(session.server()?)?.hold().limit_wait())
     }
 
@@ -118,7 +118,7 @@ impl View<'_> {
     pub(crate) fn pin_limit(&self, conn: ConnId) -> Option<String> {
         let session = self.sessions.get(conn)?;
         let SessionState::Waiting { wait_for: WaitFor::Pin, .. } = session.state() else { return None };
-        self.pools.get(session.pool).map(|pool| format!("max_pinned={}", pool.rules().max_pinned()))
+        self.pools.get(session.pool()).map(|pool| format!("max_pinned={}", pool.rules().max_pinned()))
     }
 
     /// The other worker, with its oldest waiter's time, that is to get a server before this worker's oldest waiter, by
@@ -176,7 +176,7 @@ impl View<'_> {
     pub(crate) fn fitting(&self, pool: &Pool, session: Option<ConnId>) -> Option<ConnId> {
         let last = *pool.servers().idle().back()?;
         let session = session.and_then(|session| self.sessions.get(session));
-        let wanted = session.and_then(|session| session.tracker.as_ref()).map(|tracker| tracker.state());
+        let wanted = session.and_then(|session| session.tracker()).map(|tracker| tracker.state());
         let wanted = wanted.filter(|state| !state.is_initial());
         let fits = |server: &ConnId| {
             let found = self.servers.get(*server).and_then(|server| server.kept().session_state());
