@@ -19,9 +19,17 @@ pub struct Standings {
 }
 
 impl Standings {
+    /// What a session's claim has of the rules of classes is of its present parameters from now on.
+    #[inline]
+    pub fn look_up(&mut self, classes: &Classes, session: &mut Session) {
+        if session.claim.standing(&session.parameters).is_none() {
+            session.claim.standing = Some(self.of_session(classes, session));
+        }
+    }
+
     /// The standing of a session with its present parameters.
     #[inline(never)]
-    pub fn of_session(&mut self, classes: &Classes, session: &Session) -> Box<(Arc<Parameters>, Arc<Standing>)> {
+    fn of_session(&mut self, classes: &Classes, session: &Session) -> Box<(Arc<Parameters>, Arc<Standing>)> {
         let subject = Subject {
             database: session.identity.database.as_bytes(),
             user: session.identity.user.as_bytes(),

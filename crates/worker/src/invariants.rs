@@ -45,7 +45,7 @@ pub(crate) fn check(tables: &Tables) -> Result<(), Violation> {
 fn counts_agree(parts: &Parts<'_>) -> Result<(), Violation> {
     for pool in &parts.pools {
         let mut groups = [0_u32; 6];
-        for (_, server) in parts.servers.iter().filter(|(_, server)| server.pool == pool.id()) {
+        for (_, server) in parts.servers.iter().filter(|(_, server)| server.pool() == pool.id()) {
             groups[server.state().group() as usize] += 1;
         }
         groups[Group::Recovering as usize] += pool.servers().lent();
@@ -56,7 +56,7 @@ fn counts_agree(parts: &Parts<'_>) -> Result<(), Violation> {
         }
         let idle = pool.servers().idle().len() as u32;
         ensure(12, idle == groups[Group::Idle as usize], || format!("{:?}: {idle} in the idle list", pool.key()))?;
-        let of_pool = parts.sessions.iter().filter(|(_, session)| session.pool == pool.id());
+        let of_pool = parts.sessions.iter().filter(|(_, session)| session.pool() == pool.id());
         let (mut waiting, mut present, mut to_pin, mut pinned, mut own_waiting) = (0, 0, 0, 0, 0);
         for (_, session) in of_pool {
             match session.state() {
@@ -65,7 +65,7 @@ fn counts_agree(parts: &Parts<'_>) -> Result<(), Violation> {
                 _ => {}
             }
             own_waiting += u32::from(matches!(session.state(), SessionState::Waiting { wait_for: WaitFor::Own, .. }));
-            pinned += u32::from(session.tracker.as_ref().is_some_and(|tracker| tracker.has_pin_permit));
+            pinned += u32::from(session.tracker().is_some_and(|tracker| tracker.has_pin_permit));
             present += u32::from(!matches!(session.state(), SessionState::Leaving { .. }));
         }
         ensure(12, pool.queue().len() == waiting, || {
@@ -74,7 +74,7 @@ fn counts_agree(parts: &Parts<'_>) -> Result<(), Violation> {
         let own = parts
             .servers
             .iter()
-            .filter(|(_, server)| server.pool == pool.id() && server.identity.opened_for_session().is_some());
+            .filter(|(_, server)| server.pool() == pool.id() && server.identity().opened_for_session().is_some());
         let groups: Vec<Group> = own.map(|(_, server)| server.state().group()).collect();
         let opening = groups.iter().filter(|group| **group == Group::Opening).count();
         let counted = pool.servers().own();
@@ -82,7 +82,8 @@ fn counts_agree(parts: &Parts<'_>) -> Result<(), Violation> {
         ensure(12, counted == [own_waiting, opening as u32, (groups.len() - opening) as u32], || {
             format!("{:?}: {counted:?} counted of sessions' own servers", pool.key())
         })?;
-        let charges = parts.servers.iter().filter(|(_, server)| server.pool == pool.id() && server.work.is_charged());
+        let charges =
+            parts.servers.iter().filter(|(_, server)| server.pool() == pool.id() && server.work().is_charged());
         let active: u32 = pool.queue().counts(Time::ZERO).map(|counts| counts.active).sum();
         ensure(12, !pool.queue().is_counted() || active == charges.count() as u32, || {
             format!("{:?}: {active} servers are charged for", pool.key())
@@ -124,7 +125,7 @@ fn links_agree(parts: &Parts<'_>) -> Result<(), Violation> {
     for (id, session) in &parts.sessions {
         let SessionState::Opening { server, .. } = session.state() else { continue };
         let opened = parts.servers.iter().find(|(other, _)| *other == server).map(|(_, server)| server);
-        let opened_for = opened.and_then(|server| server.identity.opened_for_session());
+        let opened_for = opened.and_then(|server| server.identity().opened_for_session());
         ensure(1, opened_for == Some(*id), || format!("{id:?} waits for {server:?}, opened for {opened_for:?}"))?;
     }
     for (id, link) in &sessions {
@@ -139,12 +140,12 @@ fn links_agree(parts: &Parts<'_>) -> Result<(), Violation> {
 fn pools_are_there(tables: &Tables, parts: &Parts<'_>) -> Result<(), Violation> {
     let is_there = |id: PoolId| tables.pools.get(id).is_some();
     for (id, server) in &parts.servers {
-        ensure(12, is_there(server.pool), || format!("{id:?} is of a pool that is forgotten"))?;
+        ensure(12, is_there(server.pool()), || format!("{id:?} is of a pool that is forgotten"))?;
     }
     for (id, session) in &parts.sessions {
         // A client of a removed database that is being disconnected needs none, and the console has none.
         let needs_pool = !matches!(session.state(), SessionState::Leaving { .. } | SessionState::Console { .. });
-        ensure(12, !needs_pool || is_there(session.pool), || format!("{id:?} is of a pool that is forgotten"))?;
+        ensure(12, !needs_pool || is_there(session.pool()), || format!("{id:?} is of a pool that is forgotten"))?;
     }
     Ok(())
 }
@@ -154,7 +155,7 @@ fn pools_are_there(tables: &Tables, parts: &Parts<'_>) -> Result<(), Violation> 
 fn idle_is_clean(parts: &Parts<'_>) -> Result<(), Violation> {
     for (id, server) in &parts.servers {
         let idle = matches!(server.state(), ServerState::Idle);
-        let clean = server.is_clean() && server.cancel.under_way() == 0 && !server.hold.is_on();
+        let clean = server.is_clean() && server.cancel().under_way() == 0 && !server.hold().is_on();
         ensure(3, !idle || clean, || format!("{id:?} is idle and not clean: {server:?}"))?;
     }
     Ok(())
@@ -192,19 +193,19 @@ fn consoles_are_bounded(tables: &Tables) -> Result<(), Violation> {
 fn memory_is_bounded(parts: &Parts<'_>) -> Result<(), Violation> {
     let inbox_max = limits::STATEMENT_LEN_MAX + 2 * limits::CHUNK_LEN_MAX;
     for (id, session) in &parts.sessions {
-        ensure(10, session.incoming.inbox.len() <= inbox_max, || {
-            format!("{id:?} keeps {} bytes", session.incoming.inbox.len())
+        ensure(10, session.incoming().inbox().len() <= inbox_max, || {
+            format!("{id:?} keeps {} bytes", session.incoming().inbox().len())
         })?;
-        let backlog = session.flow.backlog().len();
+        let backlog = session.flow().backlog().len();
         // An answer of the console may have any length; a session has one at most.
         let bounded = backlog <= limits::BACKLOG_LEN_MAX || matches!(session.state(), SessionState::Console { .. });
         ensure(10, bounded, || format!("{id:?} has a backlog of {backlog} bytes"))?;
     }
     for (id, server) in &parts.servers {
-        ensure(10, server.incoming.inbox().len() <= inbox_max, || {
-            format!("{id:?} keeps {} bytes", server.incoming.inbox().len())
+        ensure(10, server.incoming().inbox().len() <= inbox_max, || {
+            format!("{id:?} keeps {} bytes", server.incoming().inbox().len())
         })?;
-        let backlog = server.flow.backlog().len();
+        let backlog = server.flow().backlog().len();
         let bounded = backlog <= limits::SERVER_BACKLOG_LEN_MAX;
         ensure(10, bounded, || format!("{id:?} has a backlog of {backlog} bytes"))?;
     }

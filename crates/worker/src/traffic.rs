@@ -62,10 +62,10 @@ impl Worker {
     /// The class in which a session requests a server for `bytes`, and what was read of their comments for that.
     #[inline(always)]
     fn class_for(&mut self, conn: ConnId, bytes: &[u8]) -> (ClassId, Commented) {
-        let claim = &self.tables.sessions[conn].claim;
+        let claim = self.tables.sessions[conn].claim();
         // A session that the limits of its class have admitted stays in that class.
-        if self.tables.settings.classes.is_single() || matches!(claim.admission, Admission::In { .. }) {
-            return (claim.class, Commented::Unread);
+        if self.tables.settings.classes.is_single() || matches!(claim.admission(), Admission::In { .. }) {
+            return (claim.class(), Commented::Unread);
         }
         classes::classify(&mut self.tables, conn, bytes)
     }
@@ -81,8 +81,8 @@ impl Worker {
         (class, commented): (ClassId, Commented),
     ) {
         let session = &mut self.tables.sessions[conn];
-        session.request_at = step.now;
-        let pool = session.pool;
+        session.requests(step.now);
+        let pool = session.pool();
         if self.tables.stopping.refuses_new_work() {
             self.tables.agenda.refuse(conn, EndReason::ShuttingDown);
             return;
@@ -123,8 +123,8 @@ impl Worker {
     /// A session without a server has these bytes and no others.
     #[inline(always)]
     fn begin_first(&mut self, step: &mut Step<'_>, conn: ConnId, bytes: &[u8]) {
-        let incoming = &self.tables.sessions[conn].incoming;
-        let is_work = begins_with_work(bytes) && incoming.skip == 0 && !incoming.skipping;
+        let incoming = self.tables.sessions[conn].incoming();
+        let is_work = begins_with_work(bytes) && incoming.skip() == 0 && !incoming.discards_batch();
         if !is_work || !self.limiters.is_none() {
             return self.begin(step, conn, bytes, Source::Chunk);
         }
@@ -141,8 +141,8 @@ impl Worker {
     /// Bytes of a server that is logging in.
     fn login_received(&mut self, step: &mut Step<'_>, conn: ConnId, bytes: &[u8]) {
         let server = &mut self.tables.servers[conn];
-        let pool = &self.tables.pools[server.pool];
-        let mut inbox = server.incoming.take_inbox();
+        let pool = &self.tables.pools[server.pool()];
+        let mut inbox = server.incoming_mut().take_inbox();
         inbox.extend_from_slice(bytes);
         let mut at = 0;
         let mut login =
@@ -164,13 +164,13 @@ impl Worker {
             return;
         }
         if matches!(server.state(), ServerState::LoggingIn(_)) {
-            server.incoming.keep(rest);
+            server.incoming_mut().keep(rest);
             return;
         }
         // Asynchronous messages directly after the login are read like any other.
         if matches!(server.state(), ServerState::Own(_)) {
             // Kept as the beginning of what comes next.
-            server.incoming.keep(rest);
+            server.incoming_mut().keep(rest);
             return replicating::own_server_said(&mut self.tables, &mut self.limiters, step, conn, &[]);
         }
         let source = step.actions.next_kept();
@@ -193,8 +193,8 @@ impl Worker {
         // It may have been closed in this round. The console has bounds of its own.
         let found =
             self.tables.sessions.get(conn).filter(|session| !matches!(session.state(), SessionState::Console { .. }));
-        let incoming = found.map(|session| &session.incoming);
-        let Some(stopped) = incoming.and_then(|said| screen.stops(said.skip, &said.inbox, bytes, true)) else {
+        let incoming = found.map(|session| session.incoming());
+        let Some(stopped) = incoming.and_then(|said| screen.stops(said.skip(), said.inbox(), bytes, true)) else {
             return self.client_said(step, conn, bytes);
         };
         if stopped.at > 0 {
@@ -206,15 +206,15 @@ impl Worker {
     fn client_said(&mut self, step: &mut Step<'_>, conn: ConnId, bytes: &[u8]) {
         // It may have been closed in this round.
         let Some(session) = self.tables.sessions.get_mut(conn) else { return };
-        session.progress_at = step.now;
-        if let Some(pool) = self.tables.pools.get_mut(session.pool) {
+        session.progresses(step.now);
+        if let Some(pool) = self.tables.pools.get_mut(session.pool()) {
             pool.counts_mut().count_received(bytes.len());
         }
         match session.state() {
             SessionState::Linked { server } => {
                 if self.tables.servers[server].holds_messages() {
                     // It may wait only for the rest of a message.
-                    let stirs = session.incoming.skipping || !self.limiters.is_none();
+                    let stirs = session.incoming().discards_batch() || !self.limiters.is_none();
                     backpressure::stash(&mut self.tables, step, conn, bytes);
                     if stirs {
                         self.tables.agenda.reconsider(conn);
@@ -223,7 +223,7 @@ impl Worker {
                     self.requests(step, conn, bytes, Source::Chunk, 0);
                 }
             }
-            SessionState::Idle { .. } if session.incoming.inbox.is_empty() && !session.waits_for_listener() => {
+            SessionState::Idle { .. } if session.incoming().inbox().is_empty() && !session.waits_for_listener() => {
                 self.begin_first(step, conn, bytes);
             }
             SessionState::Idle { .. } => {
@@ -275,10 +275,10 @@ impl Worker {
     /// Like [`begin`], with the session's kept bytes.
     fn begin_from_inbox(&mut self, step: &mut Step<'_>, conn: ConnId) {
         let session = &mut self.tables.sessions[conn];
-        let inbox = std::mem::take(&mut session.incoming.inbox);
+        let inbox = session.incoming_mut().take_inbox();
         let source = step.actions.next_kept();
         // Reading continues if it had paused because the backlog was full.
-        let reading = session.flow.is_reading();
+        let reading = session.flow().is_reading();
         self.begin(step, conn, &inbox, source);
         step.actions.keep(inbox);
         if !reading {
@@ -294,9 +294,9 @@ impl Worker {
         if let SessionState::Replicating { .. } = session.state() {
             return replicating::client_said(&mut self.tables, step, conn, &[]);
         }
-        let inbox = std::mem::take(&mut session.incoming.inbox);
+        let inbox = session.incoming_mut().take_inbox();
         let source = step.actions.next_kept();
-        let reading = session.flow.is_reading();
+        let reading = session.flow().is_reading();
         self.requests(step, conn, &inbox, source, 0);
         step.actions.keep(inbox);
         if !reading {
@@ -331,7 +331,7 @@ impl Worker {
         let Some(server_id) = session.server() else { return };
         // The server may have been closed in this step, which ends the session too.
         let Some(server) = self.tables.servers.get_mut(server_id) else { return };
-        let pool = &mut self.tables.pools[session.pool];
+        let pool = &mut self.tables.pools[session.pool()];
         let mut query = LoneQuery { session, server_id, server, pool, bytes, source, at };
         if may_be_lone
             && let Some(text) = query.text()
@@ -344,27 +344,27 @@ impl Worker {
             }
             return;
         }
-        if query.session.incoming.skipping {
+        if query.session.incoming().discards_batch() {
             return self.pass_over_refused(step, conn, bytes, source, at);
         }
         let mut requests = query.into_requests(step.now, conn, &mut self.tables.caches, others, step.actions);
-        let ledger = &requests.server.ledger;
+        let ledger = requests.server.ledger();
         let (was_calm, was_done) = (ledger.is_clear(), ledger.owed().owes_no_client());
         let end = client_messages::read(&mut requests);
         requests.stream.flush(server_id, requests.actions);
         let Requests { definitions, attends, queries, .. } = requests;
         let attends = attends.then_some(pool.id());
         if was_done {
-            server.transaction.query_sent(step.now);
+            server.transaction_mut().query_sent(step.now);
         }
         if was_calm {
-            server.transaction.begins(step.now);
+            server.transaction_mut().begins(step.now);
         }
-        let crowded = server.hold.is_on() && session.incoming.inbox.len() >= limits::CHUNK_LEN_MAX;
-        let deep = server.ledger.depth() >= limits::OWED_MAX || crowded;
+        let crowded = server.hold().is_on() && session.incoming().inbox().len() >= limits::CHUNK_LEN_MAX;
+        let deep = server.ledger().depth() >= limits::OWED_MAX || crowded;
         let is_faulty = machine::sabotage::is_on(&self.tables.settings);
-        let may_be_done = server.is_clean() || server.end.close_needed.is_some() || is_faulty;
-        let is_timed = pool.rules().times_links() || session.is_torn() || !session.flow.is_clear();
+        let may_be_done = server.is_clean() || server.end().close_needed().is_some() || is_faulty;
+        let is_timed = pool.rules().times_links() || session.is_torn() || !session.flow().is_clear();
         definitions
             .iter()
             .for_each(|definition| self.definitions.note(self.tables.pools.iter_mut(), step.now, definition));
@@ -399,7 +399,7 @@ impl Worker {
     #[cold]
     fn server_said_within(&mut self, step: &mut Step<'_>, conn: ConnId, bytes: &[u8], screen: Screen) {
         let found = self.tables.servers.get(conn).filter(|server| server.session().is_some());
-        let incoming = found.map(|server| &server.incoming);
+        let incoming = found.map(|server| server.incoming());
         let Some(stopped) = incoming.and_then(|said| screen.stops(said.skip(), said.inbox(), bytes, false)) else {
             return self.server_said(step, conn, bytes);
         };
@@ -432,7 +432,7 @@ impl Worker {
         let server = &mut self.tables.servers[conn];
         server.count_drained(bytes.len());
         let client = server.session();
-        let pool = &mut self.tables.pools[server.pool];
+        let pool = &mut self.tables.pools[server.pool()];
         let mut session = client.map(|id| (id, &mut self.tables.sessions[id]));
         let mut stream = Stream::new(bytes, source, 0);
         if let Some((id, session)) = &mut session
@@ -455,7 +455,7 @@ impl Worker {
         }
         let notifiers = listener::notifiers(&self.tables, conn);
         let server = &mut self.tables.servers[conn];
-        let pool = &mut self.tables.pools[server.pool];
+        let pool = &mut self.tables.pools[server.pool()];
         let session = client.map(|id| (id, &mut self.tables.sessions[id]));
         let (id, before) = (pool.id(), pool.counts().totals().transactions);
         let mut answers = Answers {
@@ -502,8 +502,8 @@ impl Worker {
         let server = &mut self.tables.servers[conn];
         match *server.state() {
             ServerState::Linked(session) => {
-                let (held, struck) = (server.hold.is_on(), server.cancel.may_strike_next());
-                let pool = &mut self.tables.pools[server.pool];
+                let (held, struck) = (server.hold().is_on(), server.cancel().may_strike_next());
+                let pool = &mut self.tables.pools[server.pool()];
                 let session_value = &mut self.tables.sessions[session];
                 let tracked = &self.tables.caches.tracked;
                 if findings.replayed {
@@ -531,7 +531,7 @@ impl Worker {
                     return;
                 }
                 cancellers::cancel_if_requested(&mut self.tables, step, conn);
-                if self.tables.servers[conn].ledger.depth() < limits::OWED_MAX / 2 {
+                if self.tables.servers[conn].ledger().depth() < limits::OWED_MAX / 2 {
                     backpressure::balance_if_paused(&mut self.tables, step, session);
                 }
                 if !links::release_if_done(&mut self.tables, step, conn) {
@@ -563,7 +563,7 @@ impl Worker {
             return linked::go_on_linked(&mut self.tables, conn, server);
         }
         let idle = self.tables.sessions.get(conn).is_some_and(|session| {
-            matches!(session.state(), SessionState::Idle { .. }) && !session.incoming.inbox.is_empty()
+            matches!(session.state(), SessionState::Idle { .. }) && !session.incoming().inbox().is_empty()
         });
         if idle && !self.tables.view().waits_for_listener(conn) {
             self.begin_from_inbox(step, conn);

@@ -5,6 +5,7 @@
 mod asked;
 mod chore;
 mod close_reason;
+mod facts;
 pub mod ledger;
 mod moving;
 mod parameter_owners;
@@ -61,21 +62,21 @@ pub enum Overdue {
 #[derive(Debug)]
 pub struct Server {
     state: ServerState,
-    pub pool: PoolId,
-    pub flow: Flow,
-    pub ledger: Ledger,
-    pub armed: Armed,
-    pub identity: Identity,
-    pub incoming: ServerIncoming,
-    pub statements: Statements,
-    pub kept: Kept,
-    pub traces: Traces,
-    pub backend: BackendKey,
-    pub transaction: Transaction,
-    pub hold: Hold,
-    pub cancel: Cancelling,
-    pub end: End,
-    pub work: Work,
+    pub(crate) pool: PoolId,
+    pub(crate) flow: Flow,
+    pub(crate) ledger: Ledger,
+    pub(crate) armed: Armed,
+    pub(crate) identity: Identity,
+    pub(crate) incoming: ServerIncoming,
+    pub(crate) statements: Statements,
+    pub(crate) kept: Kept,
+    pub(crate) traces: Traces,
+    pub(crate) backend: BackendKey,
+    pub(crate) transaction: Transaction,
+    pub(crate) hold: Hold,
+    pub(crate) cancel: Cancelling,
+    pub(crate) end: End,
+    pub(crate) work: Work,
 }
 
 impl Server {

@@ -106,11 +106,6 @@ impl Statements {
     pub fn unnamed_gone(&mut self) {
         self.unnamed = session_state::unnamed::NONE;
     }
-
-    /// The server comes from another worker: the version of its unnamed statement is not one of this worker's.
-    pub fn unnamed_unknown(&mut self) {
-        self.unnamed = session_state::unnamed::UNKNOWN;
-    }
 }
 
 /// Other marks that sessions leave on a server.
@@ -477,7 +472,7 @@ pub struct End {
     /// The server has closed the connection, or is about to: no Terminate is sent.
     pub(crate) gone: bool,
     /// It is closed when it is released, and why.
-    pub close_needed: Option<CloseReason>,
+    pub(crate) close_needed: Option<CloseReason>,
     /// Its client has got the server's own FATAL error.
     pub(crate) fatal_error_forwarded: bool,
 }
@@ -491,6 +486,17 @@ impl End {
     /// The server has closed the connection, or is about to.
     pub fn server_gone(&mut self) {
         self.gone = true;
+    }
+
+    /// Why it is closed when it is released, if it is.
+    #[inline]
+    pub fn close_needed(&self) -> Option<&CloseReason> {
+        self.close_needed.as_ref()
+    }
+
+    /// It is closed when it is released, for this reason.
+    pub fn close_when_released(&mut self, reason: CloseReason) {
+        self.close_needed = Some(reason);
     }
 
     /// Its client has got the server's own FATAL error.

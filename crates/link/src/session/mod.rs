@@ -2,6 +2,7 @@
 //!
 //! Its states are in [`states`], and drawn in `docs/states.md`.
 
+mod facts;
 mod parts;
 pub mod states;
 
@@ -24,27 +25,27 @@ pub use states::{SessionState, WaitFor};
 #[derive(Debug)]
 pub struct Session {
     state: SessionState,
-    pub pool: PoolId,
-    pub identity: Arc<Identity>,
-    pub parameters: Arc<Parameters>,
+    pub(crate) pool: PoolId,
+    pub(crate) identity: Arc<Identity>,
+    pub(crate) parameters: Arc<Parameters>,
     /// What it was told that servers begin with, and which of its parameters it has set itself.
-    pub own: OwnParameters,
+    pub(crate) own: OwnParameters,
     /// The values that a RESET brings back, if the client began with parameters of its own.
-    pub reset_to: Option<Arc<Parameters>>,
+    pub(crate) reset_to: Option<Arc<Parameters>>,
     /// A server has accepted these parameters once. Before that, the client's messages wait for the answer to the SETs.
-    pub confirmed: bool,
-    pub flow: Flow,
+    pub(crate) confirmed: bool,
+    pub(crate) flow: Flow,
     /// Present while there is session state to follow.
-    pub tracker: Option<Box<Tracker>>,
-    pub request_at: Time,
+    pub(crate) tracker: Option<Box<Tracker>>,
+    pub(crate) request_at: Time,
     /// When the last byte moved, in either direction.
-    pub progress_at: Time,
-    pub armed: Armed,
-    pub incoming: Incoming,
-    pub statements: ClientStatements,
-    pub claim: Claim,
+    pub(crate) progress_at: Time,
+    pub(crate) armed: Armed,
+    pub(crate) incoming: Incoming,
+    pub(crate) statements: ClientStatements,
+    pub(crate) claim: Claim,
     /// The statement that was answered last, for the console.
-    pub last_statement: StatementRow,
+    pub(crate) last_statement: StatementRow,
 }
 
 /// What a session begins with.

@@ -115,11 +115,11 @@ impl Chaos for Wishes {
         }
         if let Some(oracle) = &mut self.oracle {
             oracle.linked(conn, session);
-            server.traces.keep_texts();
+            server.traces_mut().keep_texts();
         }
         let rotation = self.rotation.as_mut()?;
         let others = rotation.others(session, pool, idle).len();
-        rotation.linked(session, server.backend.pid, others)
+        rotation.linked(session, server.backend().pid, others)
     }
 
     fn left(&mut self, session: ConnId, name: &[u8]) -> Option<String> {
@@ -127,7 +127,7 @@ impl Chaos for Wishes {
     }
 
     fn freed(&mut self, conn: ConnId, server: &mut Server, pool: &Pool, caches: &mut Caches) -> Option<Question> {
-        if server.end.close_needed.is_some() || !pool.rules().follows() {
+        if server.end().close_needed().is_some() || !pool.rules().follows() {
             return None;
         }
         if let Some(text) = self.oracle.as_mut().and_then(|oracle| oracle.question(conn, server, pool)) {

@@ -56,7 +56,7 @@ impl Oracle {
         // Settings that functions of the database set are compared even if no session called the functions.
         let mut dotted = self.dotted.clone();
         dotted.extend(pool.known().settings().map(Box::from));
-        let kept = &server.kept;
+        let kept = server.kept();
         let known = Expectation::new(kept.session_state(), kept.base(), kept.on_server(), &dotted);
         let room = limits::CATALOGUE_SETTINGS_MAX.saturating_sub(self.dotted.len());
         let new: Vec<Box<[u8]>> =
@@ -90,7 +90,7 @@ impl Oracle {
             Some(words) => format!("it refuses to answer: {words}"),
             None => known.difference(&had.rows, tracked)?,
         };
-        let last_text = server.traces.last_text();
+        let last_text = server.traces().last_text();
         Some((had.by, format!("chaos_check: {difference}, after: {}", String::from_utf8_lossy(last_text))))
     }
 }

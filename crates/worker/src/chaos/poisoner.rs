@@ -96,24 +96,26 @@ impl Poisoner {
         if self.said.contains_key(&conn) {
             return None;
         }
-        let rules = caches.reader.rules(server.kept.parameters())?;
-        let text = compose(dice, !self.unprivileged.contains(&server.pool));
+        let rules = caches.reader.rules(server.kept().parameters())?;
+        let text = compose(dice, !self.unprivileged.contains(&server.pool()));
         // As for a session: first undo what others have set, then deallocate their statements of the same names.
         let mut query = Vec::new();
-        if let Some(found) = server.kept.session_state() {
-            State::default().write_difference(found, server.kept.base(), &mut query);
+        if let Some(found) = server.kept().session_state() {
+            State::default().write_difference(found, server.kept().base(), &mut query);
         }
         let effects = Effects::read(&Text::new(text.as_bytes(), rules), &caches.tracked);
         let known = Known::default();
-        for statement in Tracker::default().remedy(&effects, None, server.kept.on_server_mut(), &known, &Seen::None) {
+        for statement in
+            Tracker::default().remedy(&effects, None, server.kept_mut().on_server_mut(), &known, &Seen::None)
+        {
             query.extend_from_slice(&statement);
             query.push(b';');
             // A DEALLOCATE is never rolled back, so this holds even if a later statement fails.
-            server.kept.on_server_mut().done();
+            server.kept_mut().on_server_mut().done();
         }
         query.extend_from_slice(text.as_bytes());
         self.said.insert(conn, Said { text, failed: false });
-        server.traces.note_text(&query);
+        server.traces_mut().note_text(&query);
         Some(query)
     }
 
@@ -132,8 +134,8 @@ impl Poisoner {
         let text = said.text.as_bytes();
         let mut tracker = Box::new(Tracker::default());
         let mut known = Known::default();
-        tracker.suspect(caches.reader.read(text, server.kept.parameters(), &mut known), text, &known);
-        let rules = caches.reader.rules(server.kept.parameters()).unwrap_or_default();
+        tracker.suspect(caches.reader.read(text, server.kept().parameters(), &mut known), text, &known);
+        let rules = caches.reader.rules(server.kept().parameters()).unwrap_or_default();
         let effects = Effects::read(&Text::new(text, rules), &caches.tracked);
         let count = effects.statements();
         tracker.sent(effects, text);

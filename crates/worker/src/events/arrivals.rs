@@ -74,7 +74,7 @@ pub(crate) fn take_in(tables: &mut Tables, definitions: &mut OpenDefinitions, st
     match tables.sessions[conn].state() {
         SessionState::Linked { .. } => tables.agenda.go_on(conn),
         SessionState::Console { .. } => crate::sessions::console::console_received(tables, step, conn),
-        _ if !tables.sessions[conn].incoming.inbox.is_empty() => tables.agenda.reconsider(conn),
+        _ if !tables.sessions[conn].incoming().inbox().is_empty() => tables.agenda.reconsider(conn),
         _ => {}
     }
 }
@@ -113,11 +113,9 @@ fn arrive(tables: &mut Tables, step: &mut Step<'_>, pool: PoolId, moved: MovedSe
     step.actions.push(Action::Adopt { conn });
     tables.cancels.note_pid(pid, conn);
     if let Some(entry) = tables.pools.get_mut(pool) {
-        if let Some(identity) = Arc::get_mut(&mut tables.sessions[conn].identity) {
-            identity.share_names(entry.key());
-        }
+        tables.sessions[conn].share_names(entry.key());
         entry.counts_mut().session_came();
-        let tracker = tables.sessions[conn].tracker.as_ref();
+        let tracker = tables.sessions[conn].tracker();
         if tracker.is_some_and(|tracker| tracker.state().sets_local_buffers()) {
             entry.servers_mut().local_buffers_set();
         }
@@ -145,14 +143,14 @@ fn arrive_server(
         Server::of_moved(moved, arrived, tracked)
     };
     let conn = tables.servers.insert_with(make);
-    tables.servers[conn].kept.intern(&mut tables.caches.interned);
+    tables.servers[conn].kept_mut().intern(&mut tables.caches.interned);
     step.actions.push(Action::Adopt { conn });
     conn
 }
 
 /// A server has arrived: it is its companion's, or free.
 fn settle(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId, companion: Option<ConnId>) {
-    let idle_since = tables.servers[server_id].work.since();
+    let idle_since = tables.servers[server_id].work().since();
     loans_received::judge(tables, server_id);
     let Some(conn) = companion else { return loans_received::begin(tables, step, server_id, idle_since) };
     debug_assert!(matches!(tables.servers[server_id].state(), ServerState::Held));
@@ -160,10 +158,11 @@ fn settle(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId, companion
     links::link(tables, step, conn, server_id);
     suspension::hold_server(tables, step, server_id);
     // No transaction has begun yet.
-    tables.servers[server_id].transaction.not_begun();
+    tables.servers[server_id].transaction_mut().not_begun();
     let session = &mut tables.sessions[conn];
-    if let Some(tracker) = session.tracker.as_mut().filter(|tracker| tracker.pinning.is_pinned()) {
-        count_pinned(tracker, &mut tables.pools[session.pool]);
+    let pool = session.pool();
+    if let Some(tracker) = session.tracker_mut().filter(|tracker| tracker.pinning.is_pinned()) {
+        count_pinned(tracker, &mut tables.pools[pool]);
     }
 }
 

@@ -29,10 +29,10 @@ pub(crate) fn chore_progress(
         lost_servers::break_server(tables, limiters, step, conn, CloseReason::ChoreFailed { chore, error: words });
         return;
     }
-    if !server.ledger.is_clear() || !server.is_between_messages() {
+    if !server.ledger().is_clear() || !server.is_between_messages() {
         return;
     }
-    if server.transaction.status() != Status::Idle {
+    if server.transaction().status() != Status::Idle {
         lost_servers::break_server(tables, limiters, step, conn, CloseReason::ChoreInTransaction { chore });
         return;
     }
@@ -43,7 +43,7 @@ pub(crate) fn chore_progress(
         Chore::Check | Chore::Reset => free_servers::restore_or_free(tables, step, conn),
         Chore::Clear => {
             // Whatever the command tag was: it is not cleared again.
-            server.traces.cleared();
+            server.traces_mut().cleared();
             free_servers::restore_or_free(tables, step, conn);
         }
         Chore::Restore => {
@@ -51,7 +51,7 @@ pub(crate) fn chore_progress(
             free_servers::free(tables, step, conn);
         }
         Chore::Unlisten => {
-            server.traces.unlistened();
+            server.traces_mut().unlistened();
             free_servers::reset_or_free(tables, step, conn);
         }
         Chore::Poison => {
@@ -69,7 +69,7 @@ pub(crate) fn chore_progress(
 
 /// A query of the pooler's was refused. Whether the server can be used all the same.
 fn is_excused(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, chore: Chore, words: &str) -> bool {
-    let pool = tables.servers[conn].pool;
+    let pool = tables.servers[conn].pool();
     match chore {
         Chore::Poison | Chore::Compare => {
             let words = words.to_owned();
@@ -104,10 +104,10 @@ pub(crate) fn listener_progress(
         lost_servers::break_server(tables, limiters, step, server_id, CloseReason::ListenFailed { error: words });
         return;
     }
-    if !server.ledger.is_clear() {
+    if !server.ledger().is_clear() {
         return;
     }
-    let listener = tables.pools[server.pool].listener_mut();
+    let listener = tables.pools[server.pool()].listener_mut();
     let listener = listener.expect("a server that listens is its pool's listener's");
     for conn in listener.answered() {
         listener::attended(tables, step, conn);

@@ -89,17 +89,17 @@ fn hand_over_pair(
     // A server that was closed in this step has its session's end on the agenda.
     let Some(server) = tables.servers.get(server_id) else { return };
     let session = &tables.sessions[conn];
-    let keeps = tables.pools[server.pool].rules().mode() == PoolMode::Session
-        || session.tracker.as_ref().is_some_and(|tracker| tracker.pinning.is_pinned());
+    let keeps = tables.pools[server.pool()].rules().mode() == PoolMode::Session
+        || session.tracker().is_some_and(|tracker| tracker.pinning.is_pinned());
     // Without keeping it, it is released by itself.
-    if !keeps || !server.can_move() || !session.flow.is_clear() || session.identity.encryption.is_some() {
+    if !keeps || !server.can_move() || !session.flow().is_clear() || session.identity().encryption.is_some() {
         return;
     }
-    let state = session.tracker.as_ref().map(|tracker| tracker.state().clone());
+    let state = session.tracker().map(|tracker| tracker.state().clone());
     let Some(moved) = moved_session(tables, conn) else { return };
     if let Some(state) = state {
         // It is told when a server is released: this one was not.
-        tables.servers[server_id].kept.leave(state);
+        tables.servers[server_id].kept_mut().leave(state);
     }
     tables.sessions[conn].unlink(step.now);
     let server = take_server(tables, step, server_id, Some(conn));
@@ -108,7 +108,7 @@ fn hand_over_pair(
 
 fn moved_session(tables: &Tables, conn: ConnId) -> Option<MovedSession> {
     let session = &tables.sessions[conn];
-    let pid = tables.cancels.other_pid_of(conn).unwrap_or_else(|| session.identity.pid(conn));
+    let pid = tables.cancels.other_pid_of(conn).unwrap_or_else(|| session.identity().pid(conn));
     moving::moved(session, pid, &tables.caches.tracked)
 }
 
@@ -121,7 +121,7 @@ fn send_off(
     (conn, moved): (ConnId, MovedSession),
     server: Option<(ConnId, MovedServer)>,
 ) {
-    let key = tables.pools.get(tables.sessions[conn].pool).map(|pool| pool.key().clone());
+    let key = tables.pools.get(tables.sessions[conn].pool()).map(|pool| pool.key().clone());
     let (pool, user) = ends::take_out(tables, limiters, halves, step, conn);
     tables.sessions.remove(conn);
     let mut sockets = vec![conn];
@@ -179,13 +179,13 @@ fn take_server(tables: &mut Tables, step: &mut Step<'_>, id: ConnId, companion: 
     if let Some(chaos) = &mut tables.chaos {
         chaos.gone(id);
     }
-    let pool = &mut tables.pools[server.pool];
+    let pool = &mut tables.pools[server.pool()];
     pool.end_charge(step.now, &mut server);
     pool.servers_mut().leave(Group::Recovering);
     pool.server_lost(id, step.now);
     tables.agenda.publish_shared(pool);
-    tables.agenda.release(server.work.take_permits());
-    tables.agenda.feed(server.pool);
+    tables.agenda.release(server.work_mut().take_permits());
+    tables.agenda.feed(server.pool());
     moved
 }
 

@@ -18,7 +18,7 @@ use crate::tables::{Tables, timers};
 pub(crate) fn session_due(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<'_>, conn: ConnId, at: Time) {
     // Deadlines are not taken back when a connection is closed.
     let Some(session) = tables.sessions.get_mut(conn) else { return };
-    if !session.armed.spend(at) {
+    if !session.is_due(at) {
         return;
     }
     let session = &tables.sessions[conn];
@@ -71,8 +71,8 @@ fn notify_waiting(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<
         return timers::arm_session(tables, conn);
     }
     let words = if wait_for == WaitFor::Pin { format!("{PINNED}, client being queued") } else { WORDS.to_owned() };
-    let pool = tables.pools.get(session.pool);
-    let detail = pool.and_then(|pool| pool.standing(step.now, wait_for, session.claim.class, ticket));
+    let pool = tables.pools.get(session.pool());
+    let detail = pool.and_then(|pool| pool.standing(step.now, wait_for, session.claim().class(), ticket));
     step.actions.send_new(conn, |out| write_notice(&words, detail.as_deref(), out));
     timers::arm_session(tables, conn);
 }
@@ -80,7 +80,7 @@ fn notify_waiting(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<
 pub(crate) fn server_due(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, at: Time) {
     // Deadlines are not taken back when a connection is closed.
     let Some(server) = tables.servers.get_mut(conn) else { return };
-    if !server.armed.spend(at) {
+    if !server.is_due(at) {
         return;
     }
     // It was armed for what it did before.

@@ -19,11 +19,11 @@ use crate::tables::{Tables, timers};
 /// Ends a session as PostgreSQL does when it has lost track of where messages begin.
 fn end_astray(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId, astray: Astray) {
     let server = &mut tables.servers[server_id];
-    server.end.close_needed = Some(CloseReason::SyncLost);
+    server.end_mut().close_when_released(CloseReason::SyncLost);
     // A client that has disconnected gets no error.
     let Some(conn) = server.session() else { return };
     if let (Astray::NoCopyData, Some(session)) = (astray, tables.sessions.get(conn)) {
-        let (code, text) = error_within(&session.incoming.inbox);
+        let (code, text) = error_within(session.incoming().inbox());
         let error = ErrorResponse { severity: "ERROR", code, message: &text, detail: None, hint: None };
         step.actions.send_new(conn, |out| error.encode(out));
     }
@@ -44,15 +44,15 @@ pub(crate) fn act_on_words(
         return true;
     }
     if let Some((code, words)) = words.lost {
-        tables.servers[conn].end.server_gone();
+        tables.servers[conn].end_mut().server_gone();
         lost_servers::server_lost(tables, limiters, step, conn, code, words);
         return true;
     }
     if let Some(words) = words.dying {
         let server = &mut tables.servers[conn];
-        server.end.server_gone();
-        server.end.close_needed = Some(CloseReason::ShuttingDown);
-        if server.session().is_none() || server.end.has_forwarded_fatal_error() {
+        server.end_mut().server_gone();
+        server.end_mut().close_when_released(CloseReason::ShuttingDown);
+        if server.session().is_none() || server.end().has_forwarded_fatal_error() {
             // A client that has got the fatal error gets nothing more. What it sends until the connection ends is not
             // answered.
             lost_servers::break_server(tables, limiters, step, conn, words);
@@ -76,13 +76,13 @@ fn replay_refused(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<
     let code = fields.sqlstate().unwrap_or(wire::sqlstate::PROTOCOL_VIOLATION);
     let words = String::from_utf8_lossy(fields.message().unwrap_or(b"parameters refused")).into_owned();
     let server = &tables.servers[server_id];
-    let is_held = tables.sessions[conn].confirmed && server.hold.is_on();
+    let is_held = tables.sessions[conn].is_confirmed() && server.hold().is_on();
     if is_held && tables.view().outlives(server, conn) == Some(0) {
         let session = &mut tables.sessions[conn];
         let reset = role_resets::role_reset(session, &mut tables.caches);
         if reset.is_some() || refuse_first(step, conn, session, (code, &words)) {
             lost_servers::leave_server(tables, limiters, step, server_id);
-            let tracker = tables.sessions[conn].tracker.as_mut();
+            let tracker = tables.sessions[conn].tracker_mut();
             if let Some((reset, tracker)) = reset.zip(tracker) {
                 tracker.journal.forget_role(reset);
             }

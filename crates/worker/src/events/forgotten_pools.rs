@@ -18,7 +18,7 @@ pub(crate) fn forget(tables: &mut Tables, step: &mut Step<'_>, id: PoolId) {
 /// Forgets a retired pool now, or tries again later.
 pub(crate) fn try_to_forget(tables: &mut Tables, step: &mut Step<'_>, id: PoolId) {
     // No pool counts sessions that have ended and whose sockets are not closed yet.
-    let lingers = tables.counts.departing > 0 && tables.sessions.iter().any(|(_, session)| session.pool == id);
+    let lingers = tables.counts.departing > 0 && tables.sessions.iter().any(|(_, session)| session.pool() == id);
     if let Some(pool) = tables.pools.get_mut(id) {
         let over = pool.is_deserted() && pool.exchange().is_calm() && !lingers;
         if !over {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use link::server::{Chore, CloseReason, Group, Server, ServerState};
+use link::server::{Chore, CloseReason, Group, Server};
 use machine::Step;
 use machine::action::Action;
 use machine::mail::{Exchange, Lent, ToCoordinator, ToWorker};
@@ -32,12 +32,12 @@ pub(crate) fn lent_to_us(tables: &mut Tables, definitions: &mut OpenDefinitions,
     let mut server = Server::of_lent(lent.server);
     if new_pools::ensure_pool(tables, definitions, pool, lent.key.clone(), lent.homes).is_none() {
         // A reload has removed its database, which the lender did not know yet: the server is closed below.
-        let database = Arc::clone(server.identity.opened_for());
+        let database = Arc::clone(server.identity().opened_for());
         tables.pools.add(pool, lent.key, lent.homes, database, &tables.settings);
         tables.pools[pool].remove();
     }
     let entry = &mut tables.pools[pool];
-    let (reconnects, opened_for) = (server.identity.reconnects(), server.identity.opened_for());
+    let (reconnects, opened_for) = (server.identity().reconnects(), server.identity().opened_for());
     let is_current =
         reconnects == entry.rules().orders().reconnects && !entry.database().needs_other_servers(opened_for);
     if let Some(report) = lent.report {
@@ -49,9 +49,9 @@ pub(crate) fn lent_to_us(tables: &mut Tables, definitions: &mut OpenDefinitions,
     let moved = ToCoordinator::Moved { pool, from, to: tables.id };
     step.actions.post_to_coordinator(moved);
     step.actions.post_to_worker(from, ToWorker::Received { pool, life: lent.life });
-    server.work.travels(step.now);
+    server.work_mut().travels(step.now);
     if does(&tables.settings, Fault::RejuvenateLent) {
-        server.identity.rejuvenate(step.now);
+        server.identity_mut().rejuvenate(step.now);
     }
     adopt(tables, step, server, lent.idle_since);
     if known {
@@ -61,13 +61,8 @@ pub(crate) fn lent_to_us(tables: &mut Tables, definitions: &mut OpenDefinitions,
 
 /// Takes in a server with its connection. It has been idle since `idle_since`.
 fn adopt(tables: &mut Tables, step: &mut Step<'_>, mut server: Server, idle_since: Time) {
-    debug_assert!(matches!(server.state(), ServerState::Held), "its sender has withheld it");
-    server.armed = units::deadline::Armed::default();
-    server.flow.restart();
-    // The versions that it has are the other worker's.
-    server.statements.unnamed_unknown();
-    server.kept.intern(&mut tables.caches.interned);
-    tables.pools[server.pool].servers_mut().enter(Group::Recovering);
+    server.arrived_here(&mut tables.caches.interned);
+    tables.pools[server.pool()].servers_mut().enter(Group::Recovering);
     let conn = tables.servers.insert_with(|_| server);
     judge(tables, conn);
     step.actions.push(Action::Adopt { conn });
@@ -77,17 +72,17 @@ fn adopt(tables: &mut Tables, step: &mut Step<'_>, mut server: Server, idle_sinc
 /// Whether a server that has arrived can be used here, as the settings and its pool's catalogue are now.
 pub(crate) fn judge(tables: &mut Tables, conn: ConnId) {
     let server = &mut tables.servers[conn];
-    let pool = &tables.pools[server.pool];
+    let pool = &tables.pools[server.pool()];
     if pool.is_removed() {
-        server.end.close_needed = Some(CloseReason::DatabaseRemoved);
-    } else if pool.database().needs_other_servers(server.identity.opened_for())
-        || server.identity.reconnects() != pool.rules().orders().reconnects
+        server.end_mut().close_when_released(CloseReason::DatabaseRemoved);
+    } else if pool.database().needs_other_servers(server.identity().opened_for())
+        || server.identity().reconnects() != pool.rules().orders().reconnects
     {
-        server.end.close_needed = Some(CloseReason::DatabaseChanged);
-    } else if tables.settings.orders.addresses.have_left(server.identity.host(), server.identity.address()) {
-        server.end.close_needed = Some(CloseReason::AddressLeft);
+        server.end_mut().close_when_released(CloseReason::DatabaseChanged);
+    } else if tables.settings.orders.addresses.have_left(server.identity().host(), server.identity().address()) {
+        server.end_mut().close_when_released(CloseReason::AddressLeft);
     }
-    if let Some(news) = pool.known().news_since(server.work.worked_at()) {
+    if let Some(news) = pool.known().news_since(server.work().worked_at()) {
         taint(server, news);
     }
 }
@@ -103,7 +98,7 @@ pub(crate) fn begin(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, idle
             let server = &mut tables.servers[conn];
             if server.state().group() == Group::Idle {
                 // The transfer was no work: it has been idle all the time.
-                server.work.idle_since(idle_since);
+                server.work_mut().idle_since(idle_since);
             }
         }
     }

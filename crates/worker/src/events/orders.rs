@@ -23,7 +23,7 @@ pub(crate) fn is_killed(tables: &Tables, id: PoolId, before: DatabaseOrders) -> 
 /// has sent.
 pub(crate) fn kill_sessions(tables: &mut Tables, id: PoolId) {
     for conn in tables.sessions.ids() {
-        if tables.sessions.get(conn).is_some_and(|session| session.pool == id) {
+        if tables.sessions.get(conn).is_some_and(|session| session.pool() == id) {
             tables.agenda.refuse(conn, CloseReason::DatabaseRemoved);
         }
     }
@@ -32,7 +32,7 @@ pub(crate) fn kill_sessions(tables: &mut Tables, id: PoolId) {
 /// Closes all servers of a pool, whatever they are doing.
 pub(crate) fn kill_servers(tables: &mut Tables, step: &mut Step<'_>, id: PoolId) {
     for conn in tables.servers.ids() {
-        if tables.servers.get(conn).is_some_and(|server| server.pool == id) {
+        if tables.servers.get(conn).is_some_and(|server| server.pool() == id) {
             closed_servers::close_server(tables, step, conn, CloseReason::DatabaseRemoved);
         }
     }
@@ -46,7 +46,7 @@ pub(crate) fn close_free(tables: &mut Tables, step: &mut Step<'_>, id: PoolId) {
     for conn in tables.servers.ids() {
         let server = &tables.servers[conn];
         let is_free = server.state().group() == Group::Idle || matches!(server.state(), ServerState::Listening);
-        if server.pool == id && is_free {
+        if server.pool() == id && is_free {
             closed_servers::close_server(tables, step, conn, CloseReason::Paused);
         }
     }
@@ -54,7 +54,7 @@ pub(crate) fn close_free(tables: &mut Tables, step: &mut Step<'_>, id: PoolId) {
 
 /// Ends one session. It may have ended meanwhile.
 pub(crate) fn kill_client(tables: &mut Tables, conn: ConnId, serial: Serial) {
-    if tables.sessions.get(conn).is_some_and(|session| session.identity.serial == serial) {
+    if tables.sessions.get(conn).is_some_and(|session| session.identity().serial == serial) {
         tables.agenda.refuse(conn, EndReason::Killed);
     }
 }
@@ -84,10 +84,10 @@ fn end_sessions_unsent(tables: &mut Tables) {
         if matches!(session.state(), SessionState::Console { .. }) {
             continue;
         }
-        if !session.flow.is_clear() {
+        if !session.flow().is_clear() {
             // It would not take an error either.
             tables.agenda.end(conn, SessionEnd::Left(CloseReason::SuspendTimeout.into()));
-        } else if server.is_some_and(|server| !server.flow.is_clear()) {
+        } else if server.is_some_and(|server| !server.flow().is_clear()) {
             tables.agenda.refuse(conn, CloseReason::SuspendTimeout);
         }
     }
@@ -100,7 +100,7 @@ pub(crate) fn close_servers_unsent(tables: &mut Tables, step: &mut Step<'_>, bef
         return;
     }
     for conn in tables.servers.ids() {
-        if tables.servers.get(conn).is_some_and(|server| !server.flow.is_clear()) {
+        if tables.servers.get(conn).is_some_and(|server| !server.flow().is_clear()) {
             closed_servers::close_server(tables, step, conn, CloseReason::SuspendTimeout);
         }
     }

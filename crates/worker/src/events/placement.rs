@@ -61,7 +61,7 @@ pub(crate) fn place(
     if server.state().group() != Group::Idle {
         return None;
     }
-    let pool = tables.pools.get(server.pool)?;
+    let pool = tables.pools.get(server.pool())?;
     let id = pool.id();
     if let Some(why) = expired(step.now, server, pool, &tables.settings) {
         closed_servers::close_server(tables, step, server_id, why);
@@ -148,7 +148,7 @@ fn is_taken(tables: &mut Tables, step: &mut Step<'_>, id: PoolId, server_id: Con
     // It was lent for the sessions that waited here when it came. Workers see each other's state a moment late: each
     // could believe that the other's waiter comes first, and the server would go to and fro for ever.
     let came_for = |at: Time| pool.queue().oldest().is_some_and(|waiter| waiter.since <= at);
-    let stays = server.work.travelled_at().is_some_and(came_for) && !machine::sabotage::lends_on(&tables.settings);
+    let stays = server.work().travelled_at().is_some_and(came_for) && !machine::sabotage::lends_on(&tables.settings);
     if pool.exchange().is_shared()
         && !stays
         && let Some((to, since)) = tables.view().stranger(step.now, step.board, pool)

@@ -31,7 +31,7 @@ pub(crate) fn take_up(tables: &mut Tables) {
 pub(crate) fn reconfigure_session(tables: &mut Tables, conn: ConnId) {
     // It may have ended since the reload began, after the end of another session gave it what it waited for.
     let Some(session) = tables.sessions.get(conn) else { return };
-    let removed = tables.pools.get(session.pool).is_some_and(|pool| pool.is_removed());
+    let removed = tables.pools.get(session.pool()).is_some_and(|pool| pool.is_removed());
     let free = matches!(
         session.state(),
         SessionState::Idle { .. }
@@ -56,7 +56,7 @@ pub(crate) fn has_another_password(pool: &Pool, new: &Settings, old: &Settings) 
 pub(crate) fn servers_by_pool(tables: &Tables) -> BTreeMap<PoolId, Vec<ConnId>> {
     let mut all: BTreeMap<PoolId, Vec<ConnId>> = BTreeMap::new();
     for (conn, server) in tables.servers.iter() {
-        all.entry(server.pool).or_default().push(conn);
+        all.entry(server.pool()).or_default().push(conn);
     }
     all
 }
@@ -79,17 +79,18 @@ pub(crate) fn retire_outdated(
 ) {
     let new = Arc::clone(&tables.settings);
     let is_old =
-        |server: &Server| !encryption::is_alike(&new.global.tls, &before.global.tls, server.identity.address());
-    let is_left = |server: &Server| new.orders.addresses.have_left(server.identity.host(), server.identity.address());
+        |server: &Server| !encryption::is_alike(&new.global.tls, &before.global.tls, server.identity().address());
+    let is_left =
+        |server: &Server| new.orders.addresses.have_left(server.identity().host(), server.identity().address());
     closed_servers::retire_servers(tables, step, own.iter().copied(), is_old, &CloseReason::TlsChanged);
     closed_servers::retire_servers(tables, step, own.iter().copied(), is_left, &CloseReason::AddressLeft);
     if !tables.caches.server_names.are_used() {
-        let is_named = |server: &Server| server.kept.has_shown_name();
+        let is_named = |server: &Server| server.kept().has_shown_name();
         closed_servers::retire_servers(tables, step, own.iter().copied(), is_named, &CloseReason::NamesAreOff);
     }
     // A server that has refused the question before would be replaced by one that does the same.
     if !asked_for_base && server_login::asks_for_base(&tables.pools[id], &tables.settings) {
-        let is_unread = |server: &Server| !server.kept.base().is_read();
+        let is_unread = |server: &Server| !server.kept().base().is_read();
         closed_servers::retire_servers(tables, step, own, is_unread, &CloseReason::DatabaseChanged);
     }
 }
@@ -101,7 +102,7 @@ pub(crate) fn take_password(tables: &mut Tables, step: &mut Step<'_>, id: PoolId
     let marks = proved.marks();
     pool.opening_mut().prove(proved);
     let is_old =
-        |server: &Server| server.pool == id && server.identity.mark().is_some_and(|mark| marks.contradict(mark));
+        |server: &Server| server.pool() == id && server.identity().mark().is_some_and(|mark| marks.contradict(mark));
     let all = tables.servers.ids();
     closed_servers::retire_servers(tables, step, all, is_old, &CloseReason::PasswordChanged);
 }

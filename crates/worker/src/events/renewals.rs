@@ -58,7 +58,7 @@ pub(crate) fn renewed(
         step.actions.post_to_worker(worker, ToWorker::Defines { definition, session: None });
     }
     for conn in tables.sessions.ids() {
-        let announcement = tables.sessions[conn].tracker.as_ref().and_then(|tracker| tracker.announcement.as_deref());
+        let announcement = tables.sessions[conn].tracker().and_then(|tracker| tracker.announcement.as_deref());
         if let Some(announcement) = announcement.filter(|announcement| announcement.missing.contains(&worker)) {
             let definition = Arc::clone(&announcement.definition);
             step.actions.post_to_worker(worker, ToWorker::Defines { definition, session: Some(conn) });

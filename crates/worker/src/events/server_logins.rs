@@ -101,21 +101,21 @@ pub(crate) fn server_opened(tables: &mut Tables, step: &mut Step<'_>, conn: Conn
     }
     let mut words = "new connection to server".to_owned();
     if let Some(Ends { local, remote }) = ends.as_deref() {
-        server.identity.connected(*local, *remote);
+        server.identity_mut().connected(*local, *remote);
         let _ = write!(words, " (from {local})");
     }
-    if tables.settings.orders.addresses.have_left(server.identity.host(), server.identity.address()) {
+    if tables.settings.orders.addresses.have_left(server.identity().host(), server.identity().address()) {
         // The name has moved while it was being opened.
-        server.end.close_needed = Some(CloseReason::AddressLeft);
+        server.end_mut().close_when_released(CloseReason::AddressLeft);
     }
-    let next = server.identity.encryption_mut().opened();
+    let next = server.identity_mut().encryption_mut().opened();
     tables.view().log_server(step, conn, Level::Log, Topic::Connections, words);
     go_on(tables, step, conn, next);
 }
 
 /// Bytes of a server that is not logging in yet: its answer to SSLRequest.
 pub(crate) fn server_answered(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, bytes: &[u8]) {
-    match tables.servers[conn].identity.encryption_mut().received(bytes) {
+    match tables.servers[conn].identity_mut().encryption_mut().received(bytes) {
         Ok(next) => go_on(tables, step, conn, next),
         Err(how) => lost_servers::not_encrypted(tables, step, conn, how.into()),
     }
@@ -128,7 +128,7 @@ pub(crate) fn server_secured(tables: &mut Tables, step: &mut Step<'_>, conn: Con
     match outcome {
         Ok(facts) => {
             let words = format!("SSL established: {}", facts.shown());
-            let next = server.identity.encryption_mut().secured((*facts).into());
+            let next = server.identity_mut().encryption_mut().secured((*facts).into());
             tables.view().log_server(step, conn, Level::Log, Topic::Connections, words);
             go_on(tables, step, conn, next);
         }
@@ -150,15 +150,15 @@ fn go_on(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, next: Next) {
 fn log_in(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
     let server = &mut tables.servers[conn];
     server.log_in();
-    let pool = &tables.pools[server.pool];
+    let pool = &tables.pools[server.pool()];
     let database = pool.database();
     let dbname = database.name_at_server();
     let fixed = [("user", &*pool.key().user), ("database", dbname)];
     let own = database.startup.iter().map(|(name, value)| (name.as_str(), value.as_str()));
     let parameters = fixed.into_iter().chain(own).map(|(name, value)| (name.as_bytes(), value.as_bytes()));
     let minor = tables.settings.global.servers.server_max_protocol_version.minor();
-    let session = server.identity.opened_for_session().and_then(|session| tables.sessions.get(session));
-    if let Some(asked) = session.and_then(|session| session.identity.replication.as_ref()) {
+    let session = server.identity().opened_for_session().and_then(|session| tables.sessions.get(session));
+    if let Some(asked) = session.and_then(|session| session.identity().replication.as_ref()) {
         let parameters = parameters.chain([(&b"replication"[..], asked.kind.value())]).chain(asked.parameters.iter());
         step.actions.send_new(conn, |out| frontend::encode_startup_version(out, minor, parameters));
         return;
@@ -170,7 +170,7 @@ pub(crate) fn login_computed(tables: &mut Tables, step: &mut Step<'_>, conn: Con
     let Done::Keys(keys) = done else { unreachable!("a server's login asks for keys only") };
     // It may have been closed meanwhile.
     let Some(server) = tables.servers.get_mut(conn) else { return };
-    let pool = &mut tables.pools[server.pool];
+    let pool = &mut tables.pools[server.pool()];
     if let Err(how) = server_login::go_on_with(step, conn, server, pool, *keys) {
         lost_servers::login_failed(tables, step, conn, how.into());
     }
@@ -179,11 +179,11 @@ pub(crate) fn login_computed(tables: &mut Tables, step: &mut Step<'_>, conn: Con
 /// ReadyForQuery: the server has logged in.
 pub(crate) fn logged_in(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
     let server = &mut tables.servers[conn];
-    if let Some(session) = server.identity.opened_for_session() {
+    if let Some(session) = server.identity().opened_for_session() {
         return replicating::own_server_ready(tables, step, conn, session);
     }
     server_login::note_reported(server, &mut tables.caches);
-    match tables.pools[server.pool].database().connect_query.clone() {
+    match tables.pools[server.pool()].database().connect_query.clone() {
         Some(query) => chores::start_chore(tables, step, conn, Chore::Setup, query.as_bytes()),
         None => set_up(tables, step, conn),
     }
@@ -192,7 +192,7 @@ pub(crate) fn logged_in(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) 
 /// Its `connect_query` has run: it is asked what it begins with, where sessions get that again after a reset.
 pub(crate) fn set_up(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
     let server = &tables.servers[conn];
-    let pool = &tables.pools[server.pool];
+    let pool = &tables.pools[server.pool()];
     match server_login::question_about_base(pool, &tables.settings, &tables.caches, server) {
         Some(question) => {
             let mut text = Vec::new();
@@ -206,13 +206,13 @@ pub(crate) fn set_up(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
 /// A new server becomes usable.
 pub(crate) fn server_ready(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
     let server = &mut tables.servers[conn];
-    let id = server.pool;
+    let id = server.pool();
     let pool = &mut tables.pools[id];
     let before = pool.welcome().report().map(|report| report.edition);
     server_login::note_begun(server, pool, &tables.settings, &tables.caches);
     // Only now: a connect_query that fails is a failed login too.
     pool.opening_mut().login_succeeded();
-    pool.opening_mut().host_lives(tables.servers[conn].identity.host());
+    pool.opening_mut().host_lives(tables.servers[conn].identity().host());
     step.actions.post_to_coordinator(ToCoordinator::Opened { pool: id, holder: tables.id.into() });
     reports::spread(tables, step, id, before);
     free_servers::free(tables, step, conn);

@@ -46,20 +46,19 @@ pub(crate) fn drained(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, co
         tables.caches.buffers.put_back(buffer);
     }
     if let Some(session) = tables.sessions.get_mut(conn) {
-        session.progress_at = step.now;
-        let left = session.flow.is_clear() && matches!(session.state(), SessionState::Leaving { .. });
+        session.progresses(step.now);
+        let left = session.flow().is_clear() && matches!(session.state(), SessionState::Leaving { .. });
         if left {
             ends::close_session(tables, step, conn, true);
             return;
         }
         let has_news = session
-            .tracker
-            .as_ref()
+            .tracker()
             .and_then(|tracker| tracker.notifications.subscriptions())
             .is_some_and(Subscriptions::has_news);
         if has_news {
             listener::send_notifications(tables, step, conn);
-        } else if session.flow.is_clear() && matches!(session.state(), SessionState::Console { .. }) {
+        } else if session.flow().is_clear() && matches!(session.state(), SessionState::Console { .. }) {
             console::console_received(tables, step, conn);
         }
     }

@@ -37,12 +37,12 @@ pub(crate) fn end_between_transactions(tables: &mut Tables, conn: ConnId) {
         SessionState::Linked { server } => {
             // One that was closed in this step has its session's end on the agenda.
             let server = tables.servers.get(server);
-            server.is_none_or(|server| server.is_between_transactions() && !server.hold.is_on())
+            server.is_none_or(|server| server.is_between_transactions() && !server.hold().is_on())
         }
         // A stream is no transaction: who replicates goes on from where it was when it comes back. A copy of the cluster is.
         SessionState::Replicating { server } => {
             let server = tables.servers.get(server);
-            server.is_none_or(|server| server.incoming.streams() || server.is_between_transactions())
+            server.is_none_or(|server| server.incoming().streams() || server.is_between_transactions())
         }
         SessionState::Leaving { .. } => false,
         _ => true,

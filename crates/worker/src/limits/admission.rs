@@ -28,7 +28,7 @@ use units::{ConnId, PoolId};
 
 use crate::limits::deadlines::waited;
 use crate::limits::limiters::{LimitWaiter, Limiters, Outcome};
-use crate::limits::permits::{permits_of, taken_permits};
+use crate::limits::permits::taken_permits;
 use crate::limits::{classes, deadlines, permits, refusals};
 use crate::tables::followups::{Before, RequestError};
 use crate::tables::{Tables, timers};
@@ -83,7 +83,7 @@ pub(crate) fn admit(
     messages: &[u8],
 ) -> Goes {
     let session = &tables.sessions[conn];
-    let since = match session.claim.admission {
+    let since = match session.claim().admission() {
         Admission::In { .. } => return Goes::On,
         Admission::Waits { .. } => return Goes::Later,
         Admission::HasWaited { since } => since,
@@ -92,7 +92,7 @@ pub(crate) fn admit(
     if let Some(outcome) = limiters.outcomes.remove(&conn) {
         return conclude(tables, limiters, step, conn, outcome, messages);
     }
-    let (class, linked) = (session.claim.class, session.server().is_some());
+    let (class, linked) = (session.claim().class(), session.server().is_some());
     let class = if tables.settings.classes.is_single() { class } else { classes::classify(tables, conn, messages).0 };
     let stated = if linked { Passage::Open } else { pass_statement(tables, limiters, step, conn, messages) };
     let passage = match stated {
@@ -101,7 +101,7 @@ pub(crate) fn admit(
     };
     match passage {
         Passage::Open => {
-            tables.sessions[conn].claim.admission = Admission::HasWaited { since };
+            tables.sessions[conn].claim_mut().has_waited(since);
             permits::pass_in(tables, limiters, step, conn);
             Goes::On
         }
@@ -124,13 +124,13 @@ fn pass_statement(
     let limits = &tables.settings.global.classes;
     // A session that has a permit has begun with that statement, whatever has come after it meanwhile.
     let session = &mut tables.sessions[conn];
-    let has_permit = session.claim.permits.as_ref().is_some_and(|permits| permits.statement.is_some());
+    let has_permit = session.claim().permits().is_some_and(|permits| permits.statement().is_some());
     if has_permit || !limiters.counts_statements {
         return Passage::Open;
     }
     // Messages without a text (no Query or Parse) belong to no statement's limit.
     let Some(text) = first_text(session, messages) else { return Passage::Open };
-    let rules = tables.caches.reader.rules(&session.parameters);
+    let rules = tables.caches.reader.rules(session.parameters());
     let fingerprint = rules.and_then(|rules| Text::new(text, rules).fingerprint(&limiters.key).ok());
     // All texts that the lexer cannot read share one fingerprint.
     let fingerprint = fingerprint.map_or(0, |fingerprint| fingerprint.bits()[0]);
@@ -142,7 +142,7 @@ fn pass_statement(
     match passage {
         Passage::Open => {
             let asked_at = session.waiting_since().unwrap_or(step.now);
-            permits_of(session, step.now, asked_at).statement = Some(fingerprint);
+            session.claim_mut().ensure_permits(step.now, asked_at).take_statement(fingerprint);
         }
         Passage::Later => {
             let kind = (limits.fingerprint_over == Over::Delay).then_some(LimitKind::Active);
@@ -198,10 +198,10 @@ fn wait_at(
     let linked = session.server().is_some();
     let deadline_ms = if linked { session.deadline_ms(messages, Commented::Unread).unwrap_or_default() } else { 0 };
     let ticket = limiters.enter_queue(LimitWaiter { conn, before, linked, since, entered: step.now, kind });
-    session.claim.admission = Admission::Waits { ticket };
+    session.claim_mut().wait(ticket);
     match session.state() {
         SessionState::Linked { server } => {
-            tables.servers[server].hold.wait_for_limit(since, deadline_ms);
+            tables.servers[server].hold_mut().wait_for_limit(since, deadline_ms);
         }
         _ => {
             // A session that will be refused gets no notice about waiting.
@@ -278,14 +278,14 @@ pub(crate) fn open(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step
         }
         let session = &mut tables.sessions[conn];
         if let (Passage::Open, Before::Statement(fingerprint)) = (&passage, before) {
-            permits_of(session, step.now, since).statement = Some(fingerprint);
+            session.claim_mut().ensure_permits(step.now, since).take_statement(fingerprint);
         }
-        session.claim.admission = Admission::HasWaited { since };
+        session.claim_mut().has_waited(since);
         through.push((conn, passage));
     }
     permits::exchange_allowance(tables, limiters, step, before);
     for (conn, since, late_link) in late {
-        tables.sessions[conn].claim.admission = Admission::HasWaited { since };
+        tables.sessions[conn].claim_mut().has_waited(since);
         match late_link {
             Some((since, deadline_ms)) => {
                 permits::set_outcome(tables, limiters, conn, Outcome::Late { since, deadline_ms })
@@ -319,9 +319,9 @@ fn go_through(
     if let Passage::Refused(error) = passage {
         permits::give_up_passing(tables, limiters, step, conn);
         let session = &mut tables.sessions[conn];
-        let inbox = std::mem::take(&mut session.incoming.inbox);
+        let inbox = session.incoming_mut().take_inbox();
         refusals::refuse_for_now(tables, limiters, step, conn, &error, &inbox);
-        tables.sessions[conn].incoming.inbox = inbox;
+        tables.sessions[conn].incoming_mut().put_back(inbox);
     } else if is_class {
         permits::pass_in(tables, limiters, step, conn);
     }
@@ -332,10 +332,10 @@ fn go_through(
 /// Releases the permits of a transaction that is over: a session's, or one that a server finishes after its session has
 /// ended.
 pub(crate) fn release_permits(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<'_>, permits: Permits) {
-    let lasted = step.now.since(permits.since);
-    if let Some(name) = permits.class {
-        let limit = Limit::Class(Arc::clone(&name), LimitKind::Active);
-        match limiters.classes.iter().position(|limiter| limiter.name == name) {
+    let lasted = step.now.since(permits.since());
+    if let Some(name) = permits.class() {
+        let limit = Limit::Class(Arc::clone(name), LimitKind::Active);
+        match limiters.classes.iter().position(|limiter| limiter.name == *name) {
             Some(index) => {
                 let back = limiters.classes[index].permits.release(step.now, lasted);
                 permits::give_back(tables, step, limit, back, 0);
@@ -344,10 +344,10 @@ pub(crate) fn release_permits(tables: &mut Tables, limiters: &mut Limiters, step
             None => permits::give_back(tables, step, limit, 1, 0),
         }
     }
-    if let Some(fingerprint) = permits.statement {
+    if let Some(fingerprint) = permits.statement() {
         let limiter = limiters.statements.get_mut(&fingerprint);
-        let waited = permits.linked_at.unwrap_or(step.now).since(permits.requested_at);
-        let ran = permits.linked_at.map(|linked_at| step.now.since(linked_at));
+        let waited = permits.linked_at().unwrap_or(step.now).since(permits.requested_at());
+        let ran = permits.linked_at().map(|linked_at| step.now.since(linked_at));
         let back = limiter.map_or(1, |limiter| limiter.release(step.now, lasted, waited, ran));
         permits::give_back(tables, step, Limit::Statement(fingerprint), back, 0);
         open(tables, limiters, step, Before::Statement(fingerprint));
@@ -382,13 +382,13 @@ pub(crate) fn configure_limits(tables: &mut Tables, limiters: &mut Limiters, ste
     limiters.statements.values_mut().for_each(|limiter| limiter.queue.clear());
     let used = |class: &str| {
         let permits = taken_permits(&tables.sessions, &tables.servers);
-        permits.filter(|permits| permits.class.as_deref() == Some(class)).count() as u32
+        permits.filter(|permits| permits.class().is_some_and(|own| **own == *class)).count() as u32
     };
     for (limit, count) in limiters.configure(&tables.settings, used) {
         permits::give_back(tables, step, limit, count, 0);
     }
     for wait in waits.into_values().rev() {
-        tables.sessions[wait.conn].claim.admission = Admission::HasWaited { since: wait.since };
+        tables.sessions[wait.conn].claim_mut().has_waited(wait.since);
         go_through(tables, limiters, step, wait.conn, Passage::Open, false);
     }
     if !limiters.is_none() {
@@ -398,7 +398,7 @@ pub(crate) fn configure_limits(tables: &mut Tables, limiters: &mut Limiters, ste
         // If there are limits again later, each session begins anew.
         limiters.outcomes.clear();
         for conn in tables.sessions.ids() {
-            tables.sessions[conn].claim.admission = Admission::Not;
+            tables.sessions[conn].claim_mut().take_admission();
             // Its messages may have been held only for the limit.
             tables.agenda.reconsider(conn);
         }
@@ -415,7 +415,7 @@ pub(crate) fn admit_to_pin(tables: &mut Tables, limiters: &mut Limiters, step: &
         }
         let pool = &mut tables.pools[id];
         let session = &mut tables.sessions[waiter.session];
-        take_pin_permit(session.tracker.get_or_insert_default(), pool);
+        take_pin_permit(session.ensure_tracker(), pool);
         pool.counts_mut().count_wait(step.now.micros_since(waiter.since));
         session.stop_waiting(step.now);
         tables.agenda.reconsider(waiter.session);

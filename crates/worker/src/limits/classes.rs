@@ -21,16 +21,13 @@ use crate::tables::Tables;
 pub(crate) fn classify(tables: &mut Tables, conn: ConnId, bytes: &[u8]) -> (ClassId, Commented) {
     let session = &mut tables.sessions[conn];
     let classes = &tables.settings.classes;
-    let is_known = session.claim.standing.as_ref().is_some_and(|known| Arc::ptr_eq(&known.0, &session.parameters));
-    if !is_known {
-        session.claim.standing = Some(tables.caches.standings.of_session(classes, session));
-    }
-    let known = session.claim.standing.as_ref().expect("it was looked up just now");
-    let (class, commented) = match known.1.reads_tags() {
-        true => known.1.class_of(first_text(session, bytes).unwrap_or_default()),
-        false => (known.1.otherwise(), Commented::Unread),
+    tables.caches.standings.look_up(classes, session);
+    let known = session.claim().standing(session.parameters()).expect("it was looked up just now");
+    let (class, commented) = match known.reads_tags() {
+        true => known.class_of(first_text(session, bytes).unwrap_or_default()),
+        false => (known.otherwise(), Commented::Unread),
     };
-    (session.claim.class, session.claim.origin) = (class, None);
+    session.claim_mut().take_class(class);
     if classes.class(class).long.is_some() {
         return (long_or(tables, class, conn, bytes), commented);
     }
@@ -42,7 +39,7 @@ pub(crate) fn classify(tables: &mut Tables, conn: ConnId, bytes: &[u8]) -> (Clas
 fn long_or(tables: &mut Tables, class: ClassId, conn: ConnId, bytes: &[u8]) -> ClassId {
     let session = &mut tables.sessions[conn];
     // It is at the console, or is being disconnected.
-    let Some(pool) = tables.pools.get_mut(session.pool) else { return class };
+    let Some(pool) = tables.pools.get_mut(session.pool()) else { return class };
     let long = tables.settings.classes.class(class).long;
     // In session mode a client keeps its server, so that its link is not one transaction.
     let Some(long) = long.filter(|_| pool.rules().mode() != PoolMode::Session) else { return class };
@@ -51,17 +48,14 @@ fn long_or(tables: &mut Tables, class: ClassId, conn: ConnId, bytes: &[u8]) -> C
     let origin = if begins_transaction(text) {
         Some(Origin::of_session(conn))
     } else {
-        let rules = tables.caches.reader.rules(&session.parameters);
+        let rules = tables.caches.reader.rules(session.parameters());
         let fingerprint =
             rules.and_then(|rules| Text::new(text, rules).fingerprint(&tables.caches.key_of_origins).ok());
         fingerprint.map(Origin::of_text)
     };
     let is_long = origin.is_some_and(|origin| pool.measured_mut().experience_mut().expects_long(origin, text));
-    session.claim.origin = origin;
-    if is_long {
-        session.claim.class = long.class;
-    }
-    session.claim.class
+    session.claim_mut().take_origin(origin, is_long.then_some(long.class));
+    session.claim().class()
 }
 
 /// Reads from the board what other workers have done for the classes of the pools that this worker shares.
@@ -92,15 +86,15 @@ pub(crate) fn reclassify(tables: &mut Tables, before: &Settings) {
     tables.caches.standings.forget();
     for conn in tables.sessions.ids() {
         let session = &mut tables.sessions[conn];
-        session.claim.standing = None;
-        let inbox = std::mem::take(&mut session.incoming.inbox);
+        session.claim_mut().forget_standing();
+        let inbox = session.incoming_mut().take_inbox();
         classify(tables, conn, &inbox);
-        tables.sessions[conn].incoming.inbox = inbox;
+        tables.sessions[conn].incoming_mut().put_back(inbox);
     }
     for pool in tables.pools.iter_mut() {
         for waiter in pool.take_classes(&classes) {
             let session = &mut tables.sessions[waiter.session];
-            let moved = pool.queue_mut().push(session.claim.class, waiter.session, waiter.since, waiter.since);
+            let moved = pool.queue_mut().push(session.claim().class(), waiter.session, waiter.since, waiter.since);
             if let SessionState::Waiting { wait_for: WaitFor::Server | WaitFor::Login, .. } = session.state() {
                 session.take_ticket(moved);
             }
@@ -108,8 +102,8 @@ pub(crate) fn reclassify(tables: &mut Tables, before: &Settings) {
     }
     for conn in tables.servers.ids() {
         let server = &mut tables.servers[conn];
-        let pool = &mut tables.pools[server.pool];
+        let pool = &mut tables.pools[server.pool()];
         let session = server.session().and_then(|session| tables.sessions.get(session));
-        pool.charge_anew(session.map(|session| session.claim.class).unwrap_or_default(), server);
+        pool.charge_anew(session.map(|session| session.claim().class()).unwrap_or_default(), server);
     }
 }

@@ -50,7 +50,7 @@ fn apply_deadline_of(tables: &mut Tables, limiters: &mut Limiters, step: &mut St
     session.take_deadline(allowed);
     // It may have waited already for a limit.
     let waited = step.now.since(since);
-    let (class, pool) = (session.claim.class, session.pool);
+    let (class, pool) = (session.claim().class(), session.pool());
     let pool = &tables.pools[pool];
     // It waits in another queue, whose pace is not known.
     let Some((place, len)) = pool.queue().place(class, ticket) else { return timers::arm_session(tables, conn) };
@@ -94,7 +94,7 @@ pub(crate) fn waited_too_long(tables: &mut Tables, limiters: &mut Limiters, step
     let SessionState::Waiting { since, .. } = session.state() else {
         unreachable!("only a session that waits is due so")
     };
-    let timeout = tables.pools[session.pool].rules().query_timeout().expect("it is due by its query_timeout");
+    let timeout = tables.pools[session.pool()].rules().query_timeout().expect("it is due by its query_timeout");
     let waited = step.now.since(since).as_millis();
     let detail = format!("waited_ms={waited} query_timeout_ms={}", timeout.as_millis());
     let (why, detail) = tables.view().with_pin_limit(conn, RequestRefusal::QueryTimeout, detail);

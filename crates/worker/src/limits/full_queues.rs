@@ -36,16 +36,16 @@ fn bound_queue_of(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<
     if !matches!(session.state(), SessionState::Waiting { wait_for: WaitFor::Server, .. }) {
         return;
     }
-    let class = tables.settings.classes.class(session.claim.class);
+    let class = tables.settings.classes.class(session.claim().class());
     // This class's queue has no maximum.
     let Some(max) = class.max_waiting else { return };
-    let pool = &tables.pools[session.pool];
+    let pool = &tables.pools[session.pool()];
     // Each worker's part, but at least one: otherwise no session could wait if the limit is below the number of
     // workers.
-    if pool.queue().waiting(session.claim.class) <= max.div_ceil(u32::from(pool.exchange().homes().max(1))) {
+    if pool.queue().waiting(session.claim().class()) <= max.div_ceil(u32::from(pool.exchange().homes().max(1))) {
         return;
     }
-    let (name, id) = (class.name.clone(), session.claim.class);
+    let (name, id) = (class.name.clone(), session.claim().class());
     // When the next of them is served, there is room for one.
     let room_in = pool.queue().expected_wait(id, step.now, 1).unwrap_or(UNKNOWN);
     let goes = match class.overflow {

@@ -249,8 +249,8 @@ impl Limiters {
     pub(crate) fn statement_counts<'s>(&self, permits: impl Iterator<Item = &'s Permits>) -> Vec<StatementCounts> {
         // Transactions that have a permit, and no server yet.
         let mut unlinked: BTreeMap<u64, u32> = BTreeMap::new();
-        for permits in permits.filter(|permits| permits.linked_at.is_none()) {
-            if let Some(fingerprint) = permits.statement {
+        for permits in permits.filter(|permits| permits.linked_at().is_none()) {
+            if let Some(fingerprint) = permits.statement() {
                 *unlinked.entry(fingerprint).or_default() += 1;
             }
         }

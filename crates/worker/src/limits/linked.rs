@@ -5,7 +5,7 @@
 //! needs no permit. [`super::admission`] decides which transactions may begin.
 
 use link::ending::checked_header;
-use link::session::{Admission, Rest};
+use link::session::Admission;
 use link::unlinked::{Begun, Unlinked};
 use machine::Step;
 use units::{ConnId, limits};
@@ -21,10 +21,10 @@ use crate::tables::{Tables, backpressure};
 /// A session that keeps its server may have more messages to send.
 pub(crate) fn go_on_linked(tables: &mut Tables, conn: ConnId, server: ConnId) {
     let attends = tables.view().waits_for_listener(conn);
-    let waits = matches!(tables.sessions[conn].claim.admission, Admission::Waits { .. });
+    let waits = matches!(tables.sessions[conn].claim().admission(), Admission::Waits { .. });
     // The server was closed in this step, which ends its session too.
     let Some(server) = tables.servers.get_mut(server) else { return };
-    if server.hold.is_on() && !attends && !waits && server.is_between_transactions() && server.end_hold() {
+    if server.hold().is_on() && !attends && !waits && server.is_between_transactions() && server.end_hold() {
         tables.agenda.go_on(conn);
     }
 }
@@ -44,17 +44,17 @@ pub(crate) fn admit_linked(
         let session = tables.sessions.get_mut(conn)?;
         let server_id = session.server()?;
         let server = tables.servers.get_mut(server_id)?;
-        let is_over = server.ledger.is_clear() && server.transaction.status() == Status::Idle;
-        let discards = session.incoming.skip == 0 || session.incoming.rest == Rest::Discard;
-        if matches!(session.claim.admission, Admission::Waits { .. }) {
+        let is_over = server.ledger().is_clear() && server.transaction().status() == Status::Idle;
+        let discards = session.incoming().forwards_nothing();
+        if matches!(session.claim().admission(), Admission::Waits { .. }) {
             // The hold was ended for another reason.
             return hold_linked(tables, step, conn, server_id, &bytes[at..]);
         }
-        let is_in = matches!(session.claim.admission, Admission::In { .. });
-        if !session.incoming.skipping && (is_in || !is_over || !discards) {
+        let is_in = matches!(session.claim().admission(), Admission::In { .. });
+        if !session.incoming().discards_batch() && (is_in || !is_over || !discards) {
             return Some(at);
         }
-        if !server.is_between_transactions() || !session.incoming.inbox.is_empty() {
+        if !server.is_between_transactions() || !session.incoming().inbox().is_empty() {
             // The server is within a message, or the session's message began while the previous transaction was under
             // way.
             tables.agenda.reconsider(conn);
@@ -85,7 +85,7 @@ pub(crate) fn admit_linked(
                 // Skipped, as for a session without a server. They are left over from a COPY that has failed.
                 held.pass_over(header);
                 at += HEADER_LEN;
-                server.transaction.query_sent(step.now);
+                server.transaction_mut().query_sent(step.now);
                 continue;
             }
             _ => {}
@@ -103,9 +103,9 @@ pub(crate) fn admit_linked(
 
 /// Keeps a linked session's messages until they may go on. Always `None`.
 fn hold_linked(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, server: ConnId, bytes: &[u8]) -> Option<usize> {
-    let waits = matches!(tables.sessions[conn].claim.admission, Admission::Waits { .. });
+    let waits = matches!(tables.sessions[conn].claim().admission(), Admission::Waits { .. });
     if waits || !bytes.is_empty() {
-        tables.servers[server].hold.begin();
+        tables.servers[server].hold_mut().begin();
     }
     backpressure::stash(tables, step, conn, bytes);
     None

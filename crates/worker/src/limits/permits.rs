@@ -1,7 +1,5 @@
 //! The permits of a session's transaction: taken, counted, given back.
 
-use std::sync::Arc;
-
 use link::permits::Permits;
 use link::server::Server;
 use link::session::{Admission, Session};
@@ -20,10 +18,10 @@ use crate::tables::followups::Before;
 /// A session keeps its server: notes it if the transaction is over.
 pub(crate) fn note_transaction_end(tables: &mut Tables, conn: ConnId, server: ConnId) {
     let session = &mut tables.sessions[conn];
-    let is_in = matches!(session.claim.admission, Admission::In { .. });
+    let is_in = matches!(session.claim().admission(), Admission::In { .. });
     if is_in && !session.is_torn() && tables.servers[server].is_between_transactions() {
         // Its permits stay with its server.
-        session.claim.admission = Admission::Not;
+        session.claim_mut().take_admission();
     }
 }
 
@@ -36,9 +34,9 @@ pub(crate) fn end_linked_wait(
     outcome: Outcome,
 ) -> bool {
     let session = &mut tables.sessions[conn];
-    let (Some(_), Admission::Waits { ticket }) = (session.server(), session.claim.admission) else { return false };
+    let (Some(_), Admission::Waits { ticket }) = (session.server(), session.claim().admission()) else { return false };
     let wait = limiters.leave_queue(step.now, ticket).expect("a session that waits for a limit is in its queue");
-    session.claim.admission = Admission::HasWaited { since: wait.since };
+    session.claim_mut().has_waited(wait.since);
     set_outcome(tables, limiters, conn, outcome);
     // The next waiter may need less.
     tables.agenda.admit(wait.before);
@@ -61,7 +59,7 @@ pub(crate) fn take_class_permit(
 ) {
     let limiter = &limiters.classes[index];
     if limiter.limits.active.is_some() {
-        permits_of(&mut tables.sessions[conn], now, asked_at).class = Some(Arc::clone(&limiter.name));
+        tables.sessions[conn].claim_mut().ensure_permits(now, asked_at).take_class(&limiter.name);
     }
 }
 
@@ -130,7 +128,7 @@ pub(crate) fn give_back(tables: &mut Tables, step: &mut Step<'_>, limit: Limit, 
 pub(crate) fn pass_in(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<'_>, conn: ConnId) {
     let session = &mut tables.sessions[conn];
     let since = session.waiting_since().unwrap_or(step.now);
-    session.claim.admission = Admission::In { since, transactions: 1, queries: 1 };
+    session.claim_mut().admit(since);
     report_limits(tables, limiters, step, conn);
 }
 
@@ -138,7 +136,7 @@ pub(crate) fn pass_in(tables: &mut Tables, limiters: &mut Limiters, step: &mut S
 pub(crate) fn give_up_passing(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<'_>, conn: ConnId) {
     let session = &mut tables.sessions[conn];
     match session.server() {
-        Some(_) => session.claim.admission = Admission::Not,
+        Some(_) => _ = session.claim_mut().take_admission(),
         None => leave_limits(tables, limiters, step, conn),
     }
 }
@@ -146,8 +144,8 @@ pub(crate) fn give_up_passing(tables: &mut Tables, limiters: &mut Limiters, step
 /// A session gives up its permits and its place in a queue: its transaction is over, or the session ends.
 pub(crate) fn leave_limits(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<'_>, conn: ConnId) {
     let session = &mut tables.sessions[conn];
-    let admission = std::mem::take(&mut session.claim.admission);
-    let permits = session.claim.permits.take();
+    let admission = session.claim_mut().take_admission();
+    let permits = session.claim_mut().take_permits();
     limiters.outcomes.remove(&conn);
     if let Admission::Waits { ticket } = admission
         && let Some(wait) = limiters.leave_queue(step.now, ticket)
@@ -164,9 +162,9 @@ pub(crate) fn pass_permits_on(tables: &mut Tables, conn: ConnId, server: ConnId)
     let session = &mut tables.sessions[conn];
     // A server that was closed has nothing left to finish.
     if let Some(server) = tables.servers.get_mut(server)
-        && session.claim.permits.is_some()
+        && session.claim().permits().is_some()
     {
-        server.work.keep_permits(session.claim.permits.take());
+        server.work_mut().keep_permits(session.claim_mut().take_permits());
     }
 }
 
@@ -197,14 +195,8 @@ pub(crate) fn count_for_limits(
 ) {
     let session = &mut tables.sessions[conn];
     // Its transaction began before there were limits, or it has none.
-    let Admission::In { transactions: begun, queries: asked, .. } = &mut session.claim.admission else { return };
-    let paid = |credit: &mut u8, count: u32| {
-        let free = u32::from(*credit).min(count);
-        *credit -= free as u8;
-        count - free
-    };
-    let (transactions, queries) = (paid(begun, transactions), paid(asked, queries));
-    let index = usize::from(session.claim.class.0);
+    let Some((transactions, queries)) = session.claim_mut().pay(transactions, queries) else { return };
+    let index = usize::from(session.claim().class().0);
     // Only statements are limited, no class.
     let Some(limiter) = limiters.classes.get_mut(index) else { return };
     if limiter.limits.transactions.is_some() {
@@ -220,12 +212,12 @@ pub(crate) fn count_for_limits(
 
 pub(crate) fn report_limits(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<'_>, conn: ConnId) {
     let session = &tables.sessions[conn];
-    if !session.claim.reports_limits {
+    if !session.claim().reports_limits() {
         return;
     }
     let limiter = limiters
         .classes
-        .get(usize::from(session.claim.class.0))
+        .get(usize::from(session.claim().class().0))
         .filter(|limiter| !ClassLimiter::is_free(&limiter.limits));
     // Only its statement is limited.
     let Some((remaining, retry_ms)) = limiter.map(|limiter| limiter.left(step.now)) else { return };
@@ -238,16 +230,11 @@ pub(crate) fn report_limits(tables: &mut Tables, limiters: &mut Limiters, step: 
     });
 }
 
-/// The permits of a session's transaction, which the client asked for at `asked_at`.
-pub(crate) fn permits_of(session: &mut Session, now: Time, asked_at: Time) -> &mut Permits {
-    session.claim.permits.get_or_insert_with(|| Box::new(Permits::new(now, asked_at)))
-}
-
 /// All permits that transactions have.
 pub(crate) fn taken_permits<'t>(
     sessions: &'t Table<Session>,
     servers: &'t Table<Server>,
 ) -> impl Iterator<Item = &'t Permits> {
-    let of_sessions = sessions.iter().filter_map(|(_, session)| session.claim.permits.as_deref());
-    of_sessions.chain(servers.iter().filter_map(|(_, server)| server.work.permits()))
+    let of_sessions = sessions.iter().filter_map(|(_, session)| session.claim().permits());
+    of_sessions.chain(servers.iter().filter_map(|(_, server)| server.work().permits()))
 }

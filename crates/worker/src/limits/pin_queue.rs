@@ -23,11 +23,11 @@ use crate::tables::{Tables, timers};
 /// Makes a session without a server wait until fewer sessions of its pool are pinned, if need be. True: it waits.
 pub(crate) fn must_wait_to_pin(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, messages: &[u8]) -> bool {
     let session = &mut tables.sessions[conn];
-    let pool = &mut tables.pools[session.pool];
+    let pool = &mut tables.pools[session.pool()];
     if !pool.rules().follows() || !pins(session, messages, &mut tables.caches.reader) {
         return false;
     }
-    let tracker = session.tracker.get_or_insert_default();
+    let tracker = session.ensure_tracker();
     if tracker.has_pin_permit {
         return false;
     }
@@ -44,10 +44,10 @@ pub(crate) fn must_wait_to_pin(tables: &mut Tables, step: &mut Step<'_>, conn: C
 /// A session that has lost its server gives its pin permit back.
 pub(crate) fn return_pin_permit(tables: &mut Tables, conn: ConnId) {
     let session = &mut tables.sessions[conn];
-    let had_permit = session.tracker.as_mut().is_some_and(|tracker| std::mem::take(&mut tracker.has_pin_permit));
+    let had_permit = session.tracker_mut().is_some_and(|tracker| std::mem::take(&mut tracker.has_pin_permit));
     if had_permit {
-        tables.pools[session.pool].pins_mut().permit_returned();
-        tables.agenda.admit_to_pin(session.pool);
+        tables.pools[session.pool()].pins_mut().permit_returned();
+        tables.agenda.admit_to_pin(session.pool());
     }
 }
 
@@ -57,8 +57,8 @@ fn pins(session: &Session, mut messages: &[u8], reader: &mut Reader) -> bool {
     while let Ok(Some(header)) = Header::parse(messages) {
         let body = &messages[HEADER_LEN..messages.len().min(header.total_len())];
         let marks = match header.tag {
-            tag::QUERY => text_of_query(body).map(|text| reader.marks(text, &session.parameters)),
-            tag::PARSE => Parse::decode(body).ok().map(|parse| reader.marks(parse.query, &session.parameters)),
+            tag::QUERY => text_of_query(body).map(|text| reader.marks(text, session.parameters())),
+            tag::PARSE => Parse::decode(body).ok().map(|parse| reader.marks(parse.query, session.parameters())),
             tag::BIND => marks_of_bound(session, body),
             _ => None,
         };
@@ -82,8 +82,7 @@ fn text_of_query(body: &[u8]) -> Option<&[u8]> {
 /// The marks of a statement that was prepared before.
 fn marks_of_bound(session: &Session, body: &[u8]) -> Option<Marks> {
     let name = BindNames::decode(body)?.statement;
-    let named = session.statements.names.as_ref().and_then(|names| names.get(name)).map(|statement| statement.marks());
-    let unnamed =
-        session.tracker.as_ref().filter(|_| name.is_empty()).and_then(|tracker| tracker.portals.unnamed_statement());
+    let named = session.statements().names().and_then(|names| names.get(name)).map(|statement| statement.marks());
+    let unnamed = session.tracker().filter(|_| name.is_empty()).and_then(|tracker| tracker.portals.unnamed_statement());
     named.or_else(|| unnamed.map(|marked| marked.reading.marks))
 }

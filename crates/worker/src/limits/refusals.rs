@@ -13,7 +13,7 @@
 use std::sync::Arc;
 
 use link::request_refusal::RequestRefusal;
-use link::session::{Rest, SessionState, WaitFor};
+use link::session::{SessionState, WaitFor};
 use machine::Step;
 use machine::mail::ToCoordinator;
 use queueing::limiting::limiter::LimitError;
@@ -58,11 +58,10 @@ pub(crate) fn refuse_batch(
     step.actions.send_new(conn, |out| error.encode(out));
     match Header::parse(messages) {
         Ok(Some(header)) if matches!(header.tag, tag::QUERY | tag::FUNCTION_CALL) => {
-            session.incoming.skip = header.total_len() as u32;
-            session.incoming.rest = Rest::Discard;
+            session.incoming_mut().discard_message(header.total_len() as u32);
             step.actions.send_new(conn, |out| backend::encode_ready(out, Status::Idle));
         }
-        _ => session.incoming.skipping = true,
+        _ => session.incoming_mut().discard_batch(),
     }
 }
 
@@ -70,7 +69,7 @@ pub(crate) fn refuse_batch(
 pub(crate) fn count_refusal(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, why: &RequestRefusal) {
     let Some(reason) = why.counted_as() else { return };
     let session = &tables.sessions[conn];
-    let (pool, class) = (session.pool, Arc::clone(&tables.settings.classes.class(session.claim.class).name));
+    let (pool, class) = (session.pool(), Arc::clone(&tables.settings.classes.class(session.claim().class()).name));
     let quiet = tables.settings.global.console.stats_period;
     if tables.refusals.count(step.now, quiet, pool, Arc::clone(&class), reason) {
         let news = ToCoordinator::Refused(Box::new(News { pool, class, reason, message: why.to_string() }));
@@ -81,7 +80,7 @@ pub(crate) fn count_refusal(tables: &mut Tables, step: &mut Step<'_>, conn: Conn
 /// Counts a session that ends for this reason. The log has a line for each that ends.
 pub(crate) fn count_ended(tables: &mut Tables, step: &Step<'_>, conn: ConnId, reason: Reason) {
     let session = &tables.sessions[conn];
-    let (pool, class) = (session.pool, Arc::clone(&tables.settings.classes.class(session.claim.class).name));
+    let (pool, class) = (session.pool(), Arc::clone(&tables.settings.classes.class(session.claim().class()).name));
     let quiet = tables.settings.global.console.stats_period;
     tables.refusals.count(step.now, quiet, pool, class, reason);
 }
@@ -111,13 +110,13 @@ pub(crate) fn refuse_request(
     let session = &mut tables.sessions[conn];
     let is_in = !matches!(session.state(), SessionState::Waiting { wait_for: WaitFor::Login, .. });
     session.stop_waiting(step.now);
-    let pool = &tables.pools[session.pool];
+    let pool = &tables.pools[session.pool()];
     if !(pool.rules().follows() && is_in) {
         tables.agenda.refuse_as(conn, error);
         return;
     }
     let is_over = session.drop_request();
-    let more = !session.incoming.inbox.is_empty();
+    let more = !session.incoming().inbox().is_empty();
     step.actions.send_new(conn, |out| {
         error.encode(out);
         if is_over {

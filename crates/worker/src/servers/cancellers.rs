@@ -23,13 +23,13 @@ pub(crate) fn cancel_linked(
     if server.is_answering_its_own() {
         return start_cancel(tables, step, server_id);
     }
-    match server.ledger.owner() {
+    match server.ledger().owner() {
         Some(Answerer::Client) => start_cancel(tables, step, server_id),
         // PostgreSQL sends ParseComplete for the pooler's Parse only together with the query's answer.
-        Some(Answerer::Prepare) if server.ledger.owing() != (0, false) => start_cancel(tables, step, server_id),
+        Some(Answerer::Prepare) if server.ledger().owing() != (0, false) => start_cancel(tables, step, server_id),
         // The backend runs a query of the pooler first, which the cancel must not hit.
-        Some(_) if server.ledger.owing() != (0, false) => server.cancel.request(),
-        Some(_) if server.hold.is_on() => {
+        Some(_) if server.ledger().owing() != (0, false) => server.cancel_mut().request(),
+        Some(_) if server.hold().is_on() => {
             if take_back(step, conn, &mut tables.sessions[conn], why) {
                 timers::arm_session(tables, conn);
             }
@@ -41,8 +41,8 @@ pub(crate) fn cancel_linked(
 /// A query of the pooler has been answered: sends the cancel that has waited for the client's query after it.
 pub(crate) fn cancel_if_requested(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId) {
     let server = &mut tables.servers[server_id];
-    if server.cancel.is_requested() && server.ledger.owner() == Some(Answerer::Client) {
-        server.cancel.take_request();
+    if server.cancel().is_requested() && server.ledger().owner() == Some(Answerer::Client) {
+        server.cancel_mut().take_request();
         start_cancel(tables, step, server_id);
     }
 }
@@ -52,7 +52,7 @@ pub(crate) fn start_cancel(tables: &mut Tables, step: &mut Step<'_>, server_id: 
     let server = &mut tables.servers[server_id];
     // Too many cancels are under way, or the server cannot be cancelled.
     let Some(conn) = tables.cancels.start(step, server_id, server) else { return };
-    tables.pools[server.pool].counts_mut().cancel_begins();
+    tables.pools[server.pool()].counts_mut().cancel_begins();
     timers::arm_canceller(tables, step, conn);
 }
 

@@ -15,16 +15,16 @@ use crate::tables::{Tables, timers};
 pub(crate) fn start_chore(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId, chore: Chore, query: &[u8]) {
     turn_server(tables, step, server_id, |server| server.ask(chore));
     let server = &mut tables.servers[server_id];
-    server.ledger.sent(Answerer::Chore, Expect::Query);
-    server.statements.unnamed_gone();
+    server.ledger_mut().sent(Answerer::Chore, Expect::Query);
+    server.statements_mut().unnamed_gone();
     step.actions.send_new(server_id, |out| Query { text: query }.encode(out));
-    step.actions.watch(server_id, &mut server.flow, true);
+    step.actions.watch(server_id, server.flow_mut(), true);
 }
 
 /// Moves a server to another state, and updates its pool's counts.
 pub(crate) fn turn_server(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, way: impl FnOnce(&mut Server)) {
     let server = &mut tables.servers[conn];
-    let pool = &mut tables.pools[server.pool];
+    let pool = &mut tables.pools[server.pool()];
     pool.turn(step.now, conn, server, way, tables.agenda.unpublished());
     let armed = match server.state() {
         ServerState::Linked(_) | ServerState::Own(_) => true,

@@ -30,22 +30,22 @@ pub(crate) fn close_if_there(tables: &mut Tables, step: &mut Step<'_>, conn: Con
 /// Like [`close_server`], without a line in the log.
 pub(crate) fn remove_server(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, why: CloseReason) {
     let mut server = tables.servers.remove(conn).expect("a server is closed once");
-    let (id, group) = (server.pool, server.state().group());
+    let (id, group) = (server.pool(), server.state().group());
     if let Some(chaos) = &mut tables.chaos {
         chaos.gone(conn);
     }
     let listened = matches!(server.state(), ServerState::Listening);
     let is_at_work = is_at_work(&server);
     let greeted = !matches!(server.state(), ServerState::Connecting | ServerState::LoggingIn(_));
-    if greeted && !server.end.is_gone() && server.flow.is_clear() && server.is_clean() {
+    if greeted && !server.end().is_gone() && server.flow().is_clear() && server.is_clean() {
         step.actions.send_new(conn, frontend::encode_terminate);
     }
     step.actions.push(Action::Close { conn, last_words: false });
     let pool = &mut tables.pools[id];
-    pool.servers_mut().remove(conn, group, server.identity.opened_for_session().is_some(), &why);
+    pool.servers_mut().remove(conn, group, server.identity().opened_for_session().is_some(), &why);
     pool.end_charge(step.now, &mut server);
     // PostgreSQL may have been restarted with another configuration.
-    if server.end.is_gone() && pool.has_no_server() {
+    if server.end().is_gone() && pool.has_no_server() {
         pool.welcome_mut().become_stale();
     }
     pool.server_lost(conn, step.now);
@@ -58,13 +58,13 @@ pub(crate) fn remove_server(tables: &mut Tables, step: &mut Step<'_>, conn: Conn
         let freed = ToCoordinator::Freed { pool: id, holder: tables.id.into(), fresh: group == Group::Opening };
         step.actions.post_to_coordinator(freed);
     }
-    if server.traces.is_unsettled() {
+    if server.traces().is_unsettled() {
         tables.agenda.follow(Followup::Settle { pool: id, server: conn, lost: true });
     }
     tables.agenda.feed(id);
     forget_database(tables, step.now, id);
-    tables.agenda.release(server.work.take_permits());
-    if let Some(session) = server.identity.opened_for_session() {
+    tables.agenda.release(server.work_mut().take_permits());
+    if let Some(session) = server.identity().opened_for_session() {
         end_its_own_session(tables, session, &server, &why);
     }
     if listened {
@@ -75,7 +75,7 @@ pub(crate) fn remove_server(tables: &mut Tables, step: &mut Step<'_>, conn: Conn
 /// Whether PostgreSQL may still be at work for a server when its connection is closed.
 fn is_at_work(server: &Server) -> bool {
     let has_begun = !matches!(server.state(), ServerState::Connecting | ServerState::LoggingIn(_));
-    has_begun && !server.end.is_gone() && !server.ledger.is_clear()
+    has_begun && !server.end().is_gone() && !server.ledger().is_clear()
 }
 
 /// Servers of a pool that were closed at work are taken to have ended: they do not count any more.
@@ -93,12 +93,12 @@ pub(crate) fn ended(tables: &mut Tables, step: &mut Step<'_>, id: PoolId) {
 
 /// A server was closed that was one session's own. If the session has not ended already, or for a better reason, it ends.
 fn end_its_own_session(tables: &mut Tables, session: ConnId, server: &Server, why: &CloseReason) {
-    let is_within = server.incoming.is_within_answer();
-    if is_within || server.end.is_gone() && has_said_goodbye(server) {
+    let is_within = server.incoming().is_within_answer();
+    if is_within || server.end().is_gone() && has_said_goodbye(server) {
         // Its client knows already, or is within a message that cannot be completed.
         return tables.agenda.end(session, SessionEnd::Dismissed(why.clone().into()));
     }
-    let code = if server.end.is_gone() { sqlstate::CONNECTION_FAILURE } else { sqlstate::ADMIN_SHUTDOWN };
+    let code = if server.end().is_gone() { sqlstate::CONNECTION_FAILURE } else { sqlstate::ADMIN_SHUTDOWN };
     tables.agenda.refuse_with(session, code, why.clone());
 }
 
@@ -130,13 +130,13 @@ pub(crate) fn close_fast(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId)
         return false;
     }
     // A reload that closed another server may have closed this one too.
-    let Some(server) = tables.servers.get(conn).filter(|server| server.is_clean() && !server.hold.is_on()) else {
+    let Some(server) = tables.servers.get(conn).filter(|server| server.is_clean() && !server.hold().is_on()) else {
         return false;
     };
     // It need not be closed, or it has no session and is closed like any other.
-    let (Some(why), Some(session)) = (server.end.close_needed.clone(), server.session()) else { return false };
-    let in_session_mode =
-        tables.pools[server.pool].rules().mode() == PoolMode::Session || matches!(server.state(), ServerState::Own(_));
+    let (Some(why), Some(session)) = (server.end().close_needed().cloned(), server.session()) else { return false };
+    let in_session_mode = tables.pools[server.pool()].rules().mode() == PoolMode::Session
+        || matches!(server.state(), ServerState::Own(_));
     let torn = tables.sessions[session].is_torn();
     if !in_session_mode || torn {
         return false;
@@ -184,7 +184,7 @@ pub(crate) fn retire_servers(
     for conn in among {
         // It may have been closed meanwhile.
         let Some(server) = tables.servers.get_mut(conn).filter(|server| which(server)) else { continue };
-        server.end.close_needed = Some(why.clone());
+        server.end_mut().close_when_released(why.clone());
         if matches!(server.state().group(), Group::Idle) || matches!(server.state(), ServerState::Listening) {
             close_server(tables, step, conn, why.clone());
         } else {
@@ -197,7 +197,7 @@ pub(crate) fn retire_servers(
 pub(crate) fn retire_local_buffers(tables: &mut Tables, step: &mut Step<'_>, pool: PoolId) {
     let entry = &mut tables.pools[pool];
     if let Some(idle) = entry.servers_mut().idle_to_retire() {
-        retire_servers(tables, step, idle, |server| server.traces.has_local_buffers(), &CloseReason::LocalBuffers);
+        retire_servers(tables, step, idle, |server| server.traces().has_local_buffers(), &CloseReason::LocalBuffers);
     }
 }
 

@@ -25,7 +25,7 @@ pub(crate) fn rotate(tables: &mut Tables, step: &Step<'_>, pool: PoolId, session
 #[cold]
 pub(crate) fn observe_link(tables: &mut Tables, step: &mut Step<'_>, session: ConnId, conn: ConnId) {
     let chaos = tables.chaos.as_mut().expect("there is chaos: its caller has asked");
-    let pool = &tables.pools[tables.servers[conn].pool];
+    let pool = &tables.pools[tables.servers[conn].pool()];
     let idle: Vec<Idle> = usable(step.now, &tables.settings, &tables.servers, pool).collect();
     let server = &mut tables.servers[conn];
     if let Some(text) = chaos.linked(session, (conn, server), pool, &mut idle.into_iter()) {
@@ -38,15 +38,15 @@ pub(crate) fn observe_link(tables: &mut Tables, step: &mut Step<'_>, session: Co
 pub(crate) fn is_disturbed(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) -> bool {
     let chaos = tables.chaos.as_mut().expect("there is chaos: its caller has asked");
     let server = &mut tables.servers[conn];
-    let pool = &tables.pools[server.pool];
+    let pool = &tables.pools[server.pool()];
     // There is no query this time.
     let Some(question) = chaos.freed(conn, server, pool, &mut tables.caches) else { return false };
     chores::turn_server(tables, step, conn, |server| server.ask(question.chore));
     let server = &mut tables.servers[conn];
-    server.ledger.sent(question.answerer, Expect::Query);
-    server.statements.unnamed_gone();
+    server.ledger_mut().sent(question.answerer, Expect::Query);
+    server.statements_mut().unnamed_gone();
     step.actions.send_new(conn, |out| Query { text: &question.text }.encode(out));
-    step.actions.watch(conn, &mut server.flow, true);
+    step.actions.watch(conn, server.flow_mut(), true);
     true
 }
 
@@ -74,6 +74,6 @@ pub(crate) fn usable(
     pool.servers().idle().iter().filter_map(move |conn| {
         let server = servers.get(*conn)?;
         let fresh = settings.global.servers.server_check_query.0.is_none() || !is_stale(now, server, settings);
-        (fresh && !is_expired(now, server, pool, settings)).then_some((*conn, server.backend.pid))
+        (fresh && !is_expired(now, server, pool, settings)).then_some((*conn, server.backend().pid))
     })
 }

@@ -21,12 +21,12 @@ pub(crate) fn detach(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId
         closed_servers::close_server(tables, step, server_id, CloseReason::ClientGoneInMessage);
         return;
     }
-    if server.end.close_needed.is_some() {
+    if server.end().close_needed().is_some() {
         closed_servers::close_server(tables, step, server_id, CloseReason::ClientGone);
         return;
     }
-    server.hold.end();
-    server.incoming.forward_no_more();
+    server.hold_mut().end();
+    server.incoming_mut().forward_no_more();
     if machine::sabotage::skips_drain(&tables.settings) {
         server.forget_owed();
         free_servers::free(tables, step, server_id);
@@ -36,16 +36,16 @@ pub(crate) fn detach(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId
         free_servers::reset_or_free(tables, step, server_id);
         return;
     }
-    if !server.ledger.owed().owes_one(server.transaction.status()) {
+    if !server.ledger().owed().owes_one(server.transaction().status()) {
         closed_servers::close_server(tables, step, server_id, CloseReason::ClientGoneUnfinished);
         return;
     }
     if !does(&tables.settings, Fault::LeaveCopyOpen) {
         end_batch(server_id, server, step);
     }
-    server.ledger.disown();
-    let calm = server.ledger.is_clear() && server.is_between_messages();
-    step.actions.watch(server_id, &mut server.flow, true);
+    server.ledger_mut().disown();
+    let calm = server.ledger().is_clear() && server.is_between_messages();
+    step.actions.watch(server_id, server.flow_mut(), true);
     if calm {
         chores::start_chore(tables, step, server_id, Chore::Rollback, b"ROLLBACK");
     } else {
@@ -72,17 +72,17 @@ pub(crate) fn drain_progress(tables: &mut Tables, step: &mut Step<'_>, conn: Con
         end_batch(conn, server, step);
     }
     question_syncs(step, conn, server);
-    if !server.ledger.is_clear() || !server.is_between_messages() {
+    if !server.ledger().is_clear() || !server.is_between_messages() {
         if read > limits::DRAIN_LEN_MAX {
             stop(tables, step, conn);
         }
         return;
     }
-    if server.cancel.under_way() > 0 {
+    if server.cancel().under_way() > 0 {
         // A cancel under way might hit the pooler's next query.
         return;
     }
-    match server.transaction.status() {
+    match server.transaction().status() {
         Status::Idle => free_servers::reset_or_free(tables, step, conn),
         Status::InTransaction | Status::Failed => chores::start_chore(tables, step, conn, Chore::Rollback, b"ROLLBACK"),
     }
@@ -91,24 +91,24 @@ pub(crate) fn drain_progress(tables: &mut Tables, step: &mut Step<'_>, conn: Con
 /// Ends the COPY or the batch of a server whose client is gone, so that the server answers without further messages.
 pub(crate) fn end_batch(server_id: ConnId, server: &mut Server, step: &mut Step<'_>) {
     use link::server::{Answerer, Expect};
-    let extended = server.ledger.front().is_some_and(Expect::is_extended);
-    if server.ledger.copying().is_open() {
-        server.ledger.sent(Answerer::Nobody, Expect::CopyEnd);
+    let extended = server.ledger().front().is_some_and(Expect::is_extended);
+    if server.ledger().copying().is_open() {
+        server.ledger_mut().sent(Answerer::Nobody, Expect::CopyEnd);
         step.actions.send_new(server_id, |out| CopyFail { message: b"client disconnected" }.encode(out));
         if extended {
-            server.ledger.sent(Answerer::Nobody, Expect::Sync);
+            server.ledger_mut().sent(Answerer::Nobody, Expect::Sync);
             step.actions.send_new(server_id, frontend::encode_sync);
         }
         return;
     }
-    if server.ledger.is_open() {
-        if !server.ledger.is_skipping() {
+    if server.ledger().is_open() {
+        if !server.ledger().is_skipping() {
             // Its client has not asked for a commit, and a Sync alone would commit. A ROLLBACK inside the batch undoes
             // it, with a warning; if a statement of the batch fails, PostgreSQL skips the ROLLBACK up to the Sync.
-            server.ledger.sent(Answerer::Nobody, Expect::Query);
+            server.ledger_mut().sent(Answerer::Nobody, Expect::Query);
             step.actions.send_new(server_id, |out| Query { text: b"ROLLBACK" }.encode(out));
         }
-        server.ledger.sent(Answerer::Nobody, Expect::Sync);
+        server.ledger_mut().sent(Answerer::Nobody, Expect::Sync);
         step.actions.send_new(server_id, frontend::encode_sync);
     }
 }

@@ -25,7 +25,7 @@ pub(crate) fn vacate(tables: &mut Tables, step: &mut Step<'_>, id: PoolId) {
                 ServerState::Listening => !listens_for_nobody,
                 _ => group == Group::Linked,
             };
-            server.pool == id && !is_in_use && !(is_awaited && group == Group::Opening)
+            server.pool() == id && !is_in_use && !(is_awaited && group == Group::Opening)
         };
         if leaves(&tables.servers[conn]) {
             closed_servers::close_server(tables, step, conn, CloseReason::Vacated);

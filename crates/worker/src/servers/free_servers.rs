@@ -17,10 +17,10 @@ use crate::tables::{Tables, backpressure, suspension};
 /// A clean server has lost its client: it is reset if need be, and then free.
 pub(crate) fn reset_or_free(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId) {
     let server = &mut tables.servers[server_id];
-    let pool = &tables.pools[server.pool];
-    let (needs_reset, listens) = (server.traces.needs_reset(), server.traces.listens());
+    let pool = &tables.pools[server.pool()];
+    let (needs_reset, listens) = (server.traces().needs_reset(), server.traces().listens());
     let resets = pool.rules().mode() == PoolMode::Session || tables.settings.global.servers.server_reset_query_always;
-    if (needs_reset || listens || resets) && server.cancel.under_way() > 0 {
+    if (needs_reset || listens || resets) && server.cancel().under_way() > 0 {
         // A cancel under way might hit the reset.
         chores::turn_server(tables, step, server_id, Server::outwait_cancel);
         return;
@@ -43,17 +43,17 @@ pub(crate) fn reset_or_free(tables: &mut Tables, step: &mut Step<'_>, server_id:
 /// back.
 pub(crate) fn restore_or_free(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId) {
     let server = &tables.servers[server_id];
-    if server.traces.needs_reset() {
+    if server.traces().needs_reset() {
         return reset_or_free(tables, step, server_id);
     }
-    if server.traces.bare().is_none() {
+    if server.traces().bare().is_none() {
         return free(tables, step, server_id);
     }
-    let query = server.identity.opened_for().connect_query.as_ref();
+    let query = server.identity().opened_for().connect_query.as_ref();
     let mut text = Vec::new();
     match query.filter(|_| server.runs_connect_query()) {
         Some(query) => text.extend_from_slice(query.as_bytes()),
-        None => server.kept.base().write(&mut text),
+        None => server.kept().base().write(&mut text),
     }
     chores::start_chore(tables, step, server_id, Chore::Restore, &text);
 }
@@ -62,7 +62,7 @@ pub(crate) fn restore_or_free(tables: &mut Tables, step: &mut Step<'_>, server_i
 pub(crate) fn free(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId) {
     let server = &mut tables.servers[server_id];
     server.released();
-    if server.cancel.under_way() > 0 || !server.is_clean() || !server.flow.is_clear() {
+    if server.cancel().under_way() > 0 || !server.is_clean() || !server.flow().is_clear() {
         // A cancel is under way, or only half of a message was read (a notice, a ParameterStatus, perhaps the fatal
         // error of a shutdown), or its socket has not taken all bytes, which the server will ignore.
         if !matches!(server.state(), ServerState::Held) {
@@ -70,34 +70,34 @@ pub(crate) fn free(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId) 
         }
         return;
     }
-    if server.traces.take_taint() {
+    if server.traces_mut().take_taint() {
         return reset_or_free(tables, step, server_id);
     }
-    if server.traces.take_unsettled() {
+    if server.traces_mut().take_unsettled() {
         // A definition was announced, and its statement never sent.
-        let id = server.pool;
+        let id = server.pool();
         tables.agenda.follow(Followup::Settle { pool: id, server: server_id, lost: false });
     }
-    tables.agenda.release(server.work.take_permits());
+    tables.agenda.release(server.work_mut().take_permits());
     if matches!(server.state(), ServerState::Idle)
         || tables.chaos.is_some() && disturbances::is_disturbed(tables, step, server_id)
     {
         return;
     }
     let server = &mut tables.servers[server_id];
-    if let Some(why) = tables.pools[server.pool].servers_mut().takes_back() {
-        server.end.close_needed = Some(why);
+    if let Some(why) = tables.pools[server.pool()].servers_mut().takes_back() {
+        server.end_mut().close_when_released(why);
     }
-    if server.traces.has_local_buffers()
-        && tables.pools[server.pool].servers().local_buffers() != LocalBuffers::AsConfigured
+    if server.traces().has_local_buffers()
+        && tables.pools[server.pool()].servers().local_buffers() != LocalBuffers::AsConfigured
     {
-        server.end.close_needed = Some(CloseReason::LocalBuffers);
+        server.end_mut().close_when_released(CloseReason::LocalBuffers);
     }
-    if server.ledger.is_doubtful() {
-        server.end.close_needed = Some(CloseReason::CopyInDoubt);
+    if server.ledger().is_doubtful() {
+        server.end_mut().close_when_released(CloseReason::CopyInDoubt);
     }
-    if !server.flow.is_reading() {
-        step.actions.watch(server_id, &mut server.flow, true);
+    if !server.flow().is_reading() {
+        step.actions.watch(server_id, server.flow_mut(), true);
     }
     chores::turn_server(tables, step, server_id, Server::free);
     suspension::hold_server(tables, step, server_id);
@@ -111,10 +111,10 @@ pub(crate) fn balance_server(tables: &mut Tables, step: &mut Step<'_>, conn: Con
         ServerState::Linked(session) | ServerState::Own(session) => {
             backpressure::balance_session(tables, step, session)
         }
-        ServerState::Held if server.flow.is_clear() => {
-            step.actions.watch(conn, &mut server.flow, true);
+        ServerState::Held if server.flow().is_clear() => {
+            step.actions.watch(conn, server.flow_mut(), true);
             free(tables, step, conn);
         }
-        _ => step.actions.watch(conn, &mut server.flow, true),
+        _ => step.actions.watch(conn, server.flow_mut(), true),
     }
 }

@@ -31,10 +31,9 @@ pub(crate) fn take_idle(
         }
         let Some(check) = tables.settings.global.servers.server_check_query.0.clone() else { return Some(conn) };
         let fresh = pool.servers().idle().iter().copied().find(|&other| {
-            tables
-                .servers
-                .get(other)
-                .is_some_and(|other| !is_stale(step.now, other, &tables.settings) && other.end.close_needed.is_none())
+            tables.servers.get(other).is_some_and(|other| {
+                !is_stale(step.now, other, &tables.settings) && other.end().close_needed().is_none()
+            })
         });
         if fresh.is_none() {
             own_queries::send(tables, step, conn, Chore::Check, &check);
@@ -46,12 +45,12 @@ pub(crate) fn take_idle(
 /// Whether a free server is closed instead of used again.
 #[inline]
 pub(crate) fn is_expired(now: Time, server: &Server, pool: &Pool, settings: &Settings) -> bool {
-    let (limits, uses) = (pool.rules().servers(), server.work.uses());
-    server.end.close_needed.is_some()
+    let (limits, uses) = (pool.rules().servers(), server.work().uses());
+    server.end().close_needed().is_some()
         || settings.global.tests.chaos_close && uses > 0
         || pool.rules().orders().paused
         || limits.is_used_up(uses)
-        || limits.too_old_at(server.identity.connected_at(), uses).is_some_and(|at| now >= at)
+        || limits.too_old_at(server.identity().connected_at(), uses).is_some_and(|at| now >= at)
 }
 
 /// Why a free server is closed instead of used again.
@@ -59,10 +58,10 @@ pub(crate) fn expired(now: Time, server: &Server, pool: &Pool, settings: &Settin
     if !is_expired(now, server, pool, settings) {
         return None;
     }
-    if let Some(why) = &server.end.close_needed {
+    if let Some(why) = server.end().close_needed() {
         return Some(why.clone());
     }
-    Some(match server.work.uses() {
+    Some(match server.work().uses() {
         1.. if settings.global.tests.chaos_close => CloseReason::ChaosClose,
         _ if pool.rules().orders().paused => CloseReason::Paused,
         uses if pool.rules().servers().is_used_up(uses) => CloseReason::MaxUses,
@@ -91,14 +90,14 @@ mod tests {
         let cases: [Case; 8] = [
             (
                 "used once less than it may be",
-                |server| (0..2).for_each(|_| server.work.count_use()),
+                |server| (0..2).for_each(|_| server.work_mut().count_use()),
                 hour,
                 second,
                 None,
             ),
             (
                 "used as often as it may be",
-                |server| (0..3).for_each(|_| server.work.count_use()),
+                |server| (0..3).for_each(|_| server.work_mut().count_use()),
                 hour,
                 second,
                 Some(CloseReason::MaxUses),
@@ -106,7 +105,7 @@ mod tests {
             ("young", |_| (), hour, second, None),
             (
                 "to be closed",
-                |server| server.end.close_needed = Some(CloseReason::DatabaseChanged),
+                |server| server.end_mut().close_when_released(CloseReason::DatabaseChanged),
                 hour,
                 second,
                 Some(CloseReason::DatabaseChanged),
@@ -116,7 +115,7 @@ mod tests {
             ("unused, where each is used once", |_| (), Duration::ZERO, second, None),
             (
                 "used, where each is used once",
-                |server| server.work.count_use(),
+                |server| server.work_mut().count_use(),
                 Duration::ZERO,
                 second,
                 Some(CloseReason::LifetimeOver),
@@ -148,7 +147,7 @@ mod tests {
     fn an_expired_server_is_closed_and_the_next_taken() {
         let mut scene = scene();
         let [next, expired] = [scene.idle_server(scene.now), scene.idle_server(scene.now)];
-        scene.tables.servers[expired].end.close_needed = Some(CloseReason::DatabaseChanged);
+        scene.tables.servers[expired].end_mut().close_when_released(CloseReason::DatabaseChanged);
         assert_eq!(scene.run(|tables, step| take_idle(tables, step, POOL, None)), Some(next));
         assert!(scene.asked().iter().any(|action| matches!(action, Action::Close { conn, .. } if *conn == expired)));
         assert!(scene.tables.servers.get(expired).is_none());

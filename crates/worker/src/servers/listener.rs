@@ -40,13 +40,13 @@ pub(crate) fn attend(tables: &mut Tables, step: &mut Step<'_>, id: PoolId) {
 pub(crate) fn become_listener(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId) {
     chores::turn_server(tables, step, server_id, Server::listen);
     let server = &mut tables.servers[server_id];
-    assert!(server.is_clean() && server.cancel.under_way() == 0, "I3: only a clean server listens");
-    let pool = &mut tables.pools[server.pool];
+    assert!(server.is_clean() && server.cancel().under_way() == 0, "I3: only a clean server listens");
+    let pool = &mut tables.pools[server.pool()];
     pool.ensure_listener().connected(server_id);
     let is_initial =
-        pool.welcome().report().is_some_and(|report| Arc::ptr_eq(&report.parameters, server.kept.parameters()));
-    server.work.count_use();
-    if !is_initial || server.kept.session_state().is_some() || server.kept.has_shown_name() {
+        pool.welcome().report().is_some_and(|report| Arc::ptr_eq(&report.parameters, server.kept().parameters()));
+    server.work_mut().count_use();
+    if !is_initial || server.kept().session_state().is_some() || server.kept().has_shown_name() {
         send_query(tables, step, server_id, CLEAR);
     }
     begin_round(tables, step, server_id);
@@ -54,9 +54,9 @@ pub(crate) fn become_listener(tables: &mut Tables, step: &mut Step<'_>, server_i
 
 fn send_query(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId, text: &[u8]) {
     let server = &mut tables.servers[server_id];
-    server.ledger.sent(Answerer::Chore, Expect::Query);
-    server.statements.unnamed_gone();
-    server.transaction.query_sent(step.now);
+    server.ledger_mut().sent(Answerer::Chore, Expect::Query);
+    server.statements_mut().unnamed_gone();
+    server.transaction_mut().query_sent(step.now);
     step.actions.send_new(server_id, |out| Query { text }.encode(out));
 }
 
@@ -64,14 +64,14 @@ fn send_query(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId, text:
 pub(crate) fn begin_round(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId) {
     // It was closed in this step, and the agenda ends its listening sessions next; or a round is under way, and the
     // next one follows it.
-    let Some(server) = tables.servers.get_mut(server_id).filter(|server| server.ledger.is_clear()) else { return };
-    let listener = tables.pools[server.pool].listener_mut();
+    let Some(server) = tables.servers.get_mut(server_id).filter(|server| server.ledger().is_clear()) else { return };
+    let listener = tables.pools[server.pool()].listener_mut();
     let listener = listener.expect("a server that listens is its pool's listener's");
     let mut text = Vec::new();
     if listener.next_round(&mut text) {
         send_query(tables, step, server_id, &text);
     } else if listener.is_unused() {
-        server.work.begin_anew(step.now);
+        server.work_mut().begin_anew(step.now);
     }
     timers::arm_server(tables, server_id);
 }
@@ -81,7 +81,7 @@ pub(crate) fn begin_round(tables: &mut Tables, step: &mut Step<'_>, server_id: C
 fn listening(sessions: &mut Table<Session>, conn: ConnId) -> Option<(&mut Tracker, Option<ConnId>)> {
     let found = sessions.get_mut(conn).and_then(|session| {
         let server = session.server();
-        session.tracker.as_deref_mut().map(|tracker| (tracker, server))
+        session.tracker_mut().map(|tracker| (tracker, server))
     });
     debug_assert!(found.is_some(), "a session leaves its pool's listener before it goes");
     found
@@ -136,11 +136,11 @@ pub(crate) fn note_transaction_over(
         return false;
     }
     let session = &tables.sessions[conn];
-    if let Some(why) = session.tracker.as_ref().and_then(|tracker| tracker.missed().map(str::to_owned)) {
+    if let Some(why) = session.tracker().and_then(|tracker| tracker.missed().map(str::to_owned)) {
         tables.agenda.refuse(conn, EndReason::NotificationsMissed { words: why });
         return true;
     }
-    let id = session.pool;
+    let id = session.pool();
     let pool = &mut tables.pools[id];
     pool.ensure_listener().join_next_round(conn);
     attend(tables, step, id);
@@ -150,7 +150,7 @@ pub(crate) fn note_transaction_over(
 /// The listener did not answer in time: the session listens on its own server, and is pinned.
 pub(crate) fn listen_alone(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
     let session = &mut tables.sessions[conn];
-    let tracker = session.tracker.as_mut().expect("a session that waits for a listener has a tracker");
+    let tracker = session.tracker_mut().expect("a session that waits for a listener has a tracker");
     if !matches!(tracker.notifications.listener_wait(), ListenerWait::ToSend { .. }) {
         return;
     }
@@ -158,7 +158,7 @@ pub(crate) fn listen_alone(tables: &mut Tables, step: &mut Step<'_>, conn: ConnI
     let subscriptions = tracker.notifications.subscriptions_mut();
     (subscriptions.alone, subscriptions.listener_wait) = (true, ListenerWait::MaySend);
     let gone = subscriptions.settle(&channels, &channels);
-    let pool = &mut tables.pools[session.pool];
+    let pool = &mut tables.pools[session.pool()];
     if let Some(listener) = pool.listener_mut() {
         listener.leave_round(conn);
         gone.iter().for_each(|name| listener.leave(name, conn));
@@ -168,15 +168,14 @@ pub(crate) fn listen_alone(tables: &mut Tables, step: &mut Step<'_>, conn: ConnI
 
 /// Outside a transaction: the session leaves the channels that it no longer listens to.
 fn settle_channels(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId, conn: ConnId) {
-    let calm = tables.servers.get(server_id).is_some_and(|server| server.transaction.status() == Status::Idle);
+    let calm = tables.servers.get(server_id).is_some_and(|server| server.transaction().status() == Status::Idle);
     if !calm {
         return;
     }
     let session = &mut tables.sessions[conn];
-    let id = session.pool;
+    let id = session.pool();
     // The pool's listener never listened for it.
-    let Some(tracker) = session.tracker.as_mut().filter(|tracker| tracker.notifications.subscriptions().is_some())
-    else {
+    let Some(tracker) = session.tracker_mut().filter(|tracker| tracker.notifications.subscriptions().is_some()) else {
         return;
     };
     let gone = tracker.settle_channels();
@@ -208,9 +207,9 @@ pub(crate) fn listens_no_more(tables: &mut Tables, step: &mut Step<'_>, id: Pool
 /// The process ids that clients know, if a server may send notifications to the session that has it.
 pub(crate) fn notifiers(tables: &Tables, server_id: ConnId) -> Notifiers {
     let server = &tables.servers[server_id];
-    let tracker = server.session().and_then(|conn| tables.sessions[conn].tracker.as_deref());
+    let tracker = server.session().and_then(|conn| tables.sessions[conn].tracker());
     if tracker.is_some_and(Tracker::may_listen_on_server) {
-        tables.view().notifiers(server.pool)
+        tables.view().notifiers(server.pool())
     } else {
         Notifiers::default()
     }
@@ -223,13 +222,13 @@ pub(crate) fn notify_all(tables: &mut Tables, step: &mut Step<'_>, server_id: Co
     if notifications.is_empty() {
         return;
     }
-    let notifiers = tables.view().notifiers(tables.servers[server_id].pool);
+    let notifiers = tables.view().notifiers(tables.servers[server_id].pool());
     for body in notifications {
         let server = &tables.servers[server_id];
         // A notification that cannot be read is dropped.
         let Ok(said) = Notification::decode(&body) else { continue };
-        let encoding = server.kept.parameters().get(Tracked::CLIENT_ENCODING).map(<[u8]>::to_vec);
-        let id = server.pool;
+        let encoding = server.kept().parameters().get(Tracked::CLIENT_ENCODING).map(<[u8]>::to_vec);
+        let id = server.pool();
         let pid = notifiers.known_pid(said.pid).unwrap_or(said.pid);
         let mut message = Vec::new();
         Notification { pid, ..said }.encode(&mut message);
@@ -253,7 +252,7 @@ fn notify(
     encoding: Option<&[u8]>,
 ) -> bool {
     let withheld = does(&tables.settings, Fault::WithholdNews);
-    let is_same = |session: &Session| session.parameters.get(Tracked::CLIENT_ENCODING) == encoding;
+    let is_same = |session: &Session| session.parameters().get(Tracked::CLIENT_ENCODING) == encoding;
     let readable = said.payload.is_ascii() && said.channel.is_ascii() || tables.sessions.get(conn).is_some_and(is_same);
     let Some((tracker, _)) = listening(&mut tables.sessions, conn) else { return true };
     match tracker.deliver(said.channel, message) {
@@ -275,8 +274,7 @@ fn notify(
 pub(crate) fn send_notifications(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
     let session = &mut tables.sessions[conn];
     let has_news = session
-        .tracker
-        .as_ref()
+        .tracker()
         .and_then(|tracker| tracker.notifications.subscriptions())
         .is_some_and(Subscriptions::has_news);
     if !has_news {
@@ -291,14 +289,15 @@ pub(crate) fn send_notifications(tables: &mut Tables, step: &mut Step<'_>, conn:
         | SessionState::Console { .. }
         | SessionState::Leaving { .. } => false,
     };
+    let is_written = session.flow().is_clear();
     let Some(tracker) =
-        session.tracker.as_mut().filter(|tracker| tracker.notifications.listener_wait() != ListenerWait::ToBeReady)
+        session.tracker_mut().filter(|tracker| tracker.notifications.listener_wait() != ListenerWait::ToBeReady)
     else {
         return;
     };
     if let Some(why) = tracker.missed().filter(|_| between).map(str::to_owned) {
         tables.agenda.refuse(conn, EndReason::NotificationsMissed { words: why });
-    } else if between && session.flow.is_clear() {
+    } else if between && is_written {
         let unread = tracker.take_unread();
         step.actions.send_new(conn, |out| out.extend_from_slice(&unread));
     }

@@ -16,7 +16,7 @@ use crate::servers::{chores, resting};
 use crate::tables::{Tables, timers};
 
 pub(crate) fn lend(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId, to: WorkerId, since: Time) {
-    let idle_since = tables.servers[server_id].work.since();
+    let idle_since = tables.servers[server_id].work().since();
     chores::turn_server(tables, step, server_id, Server::withhold);
     let from = tables.id;
     let server = tables.servers.remove(server_id).expect("it is idle here");
@@ -24,10 +24,10 @@ pub(crate) fn lend(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId, 
         chaos.gone(server_id);
     }
     assert!(
-        server.is_clean() && server.flow.is_clear() && server.cancel.under_way() == 0,
+        server.is_clean() && server.flow().is_clear() && server.cancel().under_way() == 0,
         "I3: only a clean server is lent"
     );
-    let pool = &mut tables.pools[server.pool];
+    let pool = &mut tables.pools[server.pool()];
     pool.lend_to(to, since);
     tables.counts.lends += 1;
     if machine::sabotage::loses_lent(&tables.settings) {

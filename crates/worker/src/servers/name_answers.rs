@@ -26,7 +26,7 @@ use crate::tables::Tables;
 /// The answer is complete.
 pub(crate) fn names_answered(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId) {
     let server = &tables.servers[server_id];
-    let pool = &mut tables.pools[server.pool];
+    let pool = &mut tables.pools[server.pool()];
     let id = pool.id();
     match pool.known_mut().answered(step.now) {
         Next::Poll => return name_polls::query_server(tables, step, server_id, Chore::Poll, catalogue::POLL),
@@ -77,13 +77,13 @@ pub(crate) fn is_of_same_database(one: &Database, other: &Database) -> bool {
 fn sweep(tables: &mut Tables, step: &mut Step<'_>, id: PoolId, news: News) {
     for conn in tables.servers.ids() {
         let server = &mut tables.servers[conn];
-        if server.pool != id || !taint(server, news) || server.state().group() != Group::Idle {
+        if server.pool() != id || !taint(server, news) || server.state().group() != Group::Idle {
             continue;
         }
-        match server.end.close_needed.clone() {
+        match server.end().close_needed().cloned() {
             Some(why) => closed_servers::close_server(tables, step, conn, why),
             None => {
-                server.traces.take_taint();
+                server.traces_mut().take_taint();
                 free_servers::reset_or_free(tables, step, conn);
             }
         }
@@ -93,14 +93,14 @@ fn sweep(tables: &mut Tables, step: &mut Step<'_>, id: PoolId, news: News) {
 /// Marks a server for reset if the side effects may have left state on it. Whether they may.
 pub(crate) fn taint(server: &mut Server, news: News) -> bool {
     let is_linked = server.session().is_some();
-    if !is_linked && server.work.worked_at() < news.since {
+    if !is_linked && server.work().worked_at() < news.since {
         return false;
     }
     // Settings with names made up inside a function are reset with all others.
     let lasting = Pins::of_side_effects(news.side_effects).lasting() & !Pins::DYNAMIC;
     if !lasting.is_empty() {
-        server.end.close_needed = Some(CloseReason::UnknownSideEffects);
+        server.end_mut().close_when_released(CloseReason::UnknownSideEffects);
     }
-    server.traces.taint();
+    server.traces_mut().taint();
     true
 }

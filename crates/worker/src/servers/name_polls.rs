@@ -16,7 +16,7 @@ use crate::tables::Tables;
 /// Asks an idle server, if it is time to.
 pub(crate) fn poll_names(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId) {
     let server = &tables.servers[server_id];
-    let pool = &mut tables.pools[server.pool];
+    let pool = &mut tables.pools[server.pool()];
     if tables.stopping.has_begun() || !pool.known().is_due(step.now, pool.servers().idle().len() > 1) {
         return;
     }
@@ -24,7 +24,7 @@ pub(crate) fn poll_names(tables: &mut Tables, step: &mut Step<'_>, server_id: Co
     if chore == Chore::Poll && is_asked_elsewhere(tables, server_id) {
         return;
     }
-    let pool = &mut tables.pools[tables.servers[server_id].pool];
+    let pool = &mut tables.pools[tables.servers[server_id].pool()];
     let counts = pool.welcome().report().is_some_and(|report| report.counts_changes);
     let question = match pool.known_mut().begin(server_id, counts, step.now) {
         Question::Glance => catalogue::GLANCE,
@@ -35,7 +35,7 @@ pub(crate) fn poll_names(tables: &mut Tables, step: &mut Step<'_>, server_id: Co
 
 /// Whether another pool of the same database is asking on this worker: it will pass on what it learns.
 fn is_asked_elsewhere(tables: &Tables, server_id: ConnId) -> bool {
-    let pool = &tables.pools[tables.servers[server_id].pool];
+    let pool = &tables.pools[tables.servers[server_id].pool()];
     let mut others = tables.pools.iter().filter(|other| other.id() != pool.id() && other.known().is_under_way());
     others.any(|other| name_answers::is_of_same_database(other.database(), pool.database()))
 }
@@ -65,7 +65,7 @@ pub(crate) fn must_learn(tables: &mut Tables, step: &mut Step<'_>, id: PoolId, i
 
 /// The answer takes too long: sessions stop waiting for it.
 pub(crate) fn names_late(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId) {
-    let id = tables.servers[server_id].pool;
+    let id = tables.servers[server_id].pool();
     tables.pools[id].known_mut().is_late();
     chores::turn_server(tables, step, server_id, |server| server.ask(Chore::Catalogue));
     tables.agenda.feed(id);
@@ -74,7 +74,7 @@ pub(crate) fn names_late(tables: &mut Tables, step: &mut Step<'_>, server_id: Co
 /// The answer is an error, or ends with one. If PostgreSQL took too long, the names stay in doubt, and are asked for again ever more
 /// rarely; any other error says that they cannot be read.
 pub(crate) fn names_refused(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId, words: &str) {
-    let pool = tables.servers[server_id].pool;
+    let pool = tables.servers[server_id].pool();
     match tables.pools[pool].known_mut().refused(step.now) {
         Unanswered::TooLong => {
             let words = format!("reading the database's names takes too long: {words}; it is tried again later");

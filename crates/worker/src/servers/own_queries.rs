@@ -27,13 +27,13 @@ pub(crate) fn send(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId, 
 
 fn note(tables: &mut Tables, server_id: ConnId, chore: Chore, query: &[u8]) {
     let server = &mut tables.servers[server_id];
-    let pool = &mut tables.pools[server.pool];
-    let rules = rules_by(server.kept.parameters()).unwrap_or_default();
+    let pool = &mut tables.pools[server.pool()];
+    let rules = rules_by(server.kept().parameters()).unwrap_or_default();
     let effects = Effects::read(&Text::new(query, rules), &tables.caches.tracked);
     // A check is sent to servers that were idle for long, when the catalogue may be too old to be asked.
     let (mut unasked, is_check) = (Known::default(), chore == Chore::Check);
     let known = if is_check { &mut unasked } else { pool.known_mut() };
     let is_harmless =
-        effects.are_none() && !tables.caches.reader.read(query, server.kept.parameters(), known).is_active();
+        effects.are_none() && !tables.caches.reader.read(query, server.kept().parameters(), known).is_active();
     server.own_query_sent(&effects, is_harmless, pool.rules().follows());
 }

@@ -23,7 +23,7 @@ use crate::tables::Tables;
 /// A linked server has answered something.
 #[inline]
 pub(crate) fn note_rest(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId) {
-    if tables.servers.get(server_id).is_some_and(|server| server.ledger.is_at_rest()) {
+    if tables.servers.get(server_id).is_some_and(|server| server.ledger().is_at_rest()) {
         rest(tables, step, server_id);
     }
 }
@@ -31,12 +31,12 @@ pub(crate) fn note_rest(tables: &mut Tables, step: &mut Step<'_>, server_id: Con
 #[cold]
 fn rest(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId) {
     let server = &tables.servers[server_id];
-    let id = server.pool;
+    let id = server.pool();
     let servers = &tables.servers;
     let pool = &mut tables.pools[id];
     // Servers whose clients have gone on since are removed.
     pool.servers_mut().note_resting(server_id, |other| {
-        servers.get(other).is_some_and(|server| server.ledger.is_at_rest() && server.pool == id)
+        servers.get(other).is_some_and(|server| server.ledger().is_at_rest() && server.pool() == id)
     });
     if pool.queue().has_waiters() {
         end_a_rest(tables, step, id);
@@ -58,14 +58,12 @@ pub(crate) fn end_a_rest(tables: &mut Tables, step: &mut Step<'_>, id: PoolId) {
         let Some(server) = tables.servers.get_mut(server_id) else { continue };
         let Some(session) = server.session().map(|session| &mut tables.sessions[session]) else { continue };
         let pool = &mut tables.pools[id];
-        if server.pool == id && may_end(pool, session, server) {
-            if let Some(unnamed) = &mut session.statements.unnamed {
-                unnamed.batch_ended();
-            }
-            server.ledger.sent(Answerer::Prepare, Expect::Sync);
+        if server.pool() == id && may_end(pool, session, server) {
+            session.statements_mut().batch_ended();
+            server.ledger_mut().sent(Answerer::Prepare, Expect::Sync);
             // The Sync is no query of the client, but its answer has the timeout of a query, so that the waiter does
             // not wait for ever.
-            server.transaction.query_sent(step.now);
+            server.transaction_mut().query_sent(step.now);
             step.actions.send_new(server_id, frontend::encode_sync);
             return;
         }
@@ -76,10 +74,10 @@ pub(crate) fn end_a_rest(tables: &mut Tables, step: &mut Step<'_>, id: PoolId) {
 fn may_end(pool: &Pool, session: &Session, server: &Server) -> bool {
     let rules = pool.rules();
     let mapped = rules.follows() && rules.mode() != PoolMode::Session && rules.max_prepared_statements() > 0;
-    let silent = !server.hold.is_on()
-        && session.incoming.skip == 0
-        && session.incoming.inbox.is_empty()
+    let silent = !server.hold().is_on()
+        && session.incoming().skip() == 0
+        && session.incoming().inbox().is_empty()
         && server.is_between_messages();
-    let keeps = session.statements.unnamed.as_ref().is_none_or(|unnamed| !unnamed.is_in_batch() || unnamed.is_kept());
-    mapped && silent && keeps && server.transaction.status() == Status::Idle && server.ledger.is_at_rest()
+    let keeps = session.statements().unnamed().is_none_or(|unnamed| !unnamed.is_in_batch() || unnamed.is_kept());
+    mapped && silent && keeps && server.transaction().status() == Status::Idle && server.ledger().is_at_rest()
 }

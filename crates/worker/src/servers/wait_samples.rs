@@ -32,19 +32,21 @@ fn sample_waits(tables: &mut Tables, step: &mut Step<'_>, id: PoolId) {
 /// Queries an idle server if a sample was requested. Whether it was queried.
 pub(crate) fn query_wait_events(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId) -> bool {
     let server = &tables.servers[server_id];
-    let id = server.pool;
+    let id = server.pool();
     let pool = &mut tables.pools[id];
     let fits = !tables.stopping.has_begun()
-        && server.kept.session_state().is_none()
+        && server.kept().session_state().is_none()
         && pool.servers().count(Group::Linked) > pool.servers().own().open();
     // No sample was requested, or this server does not fit.
     let Some(waits) = pool.measured_mut().wait_sampling_mut().filter(|waits| fits && waits.is_requested()) else {
         return false;
     };
     waits.begin(server_id);
-    let linked =
-        tables.servers.iter().filter(|(_, other)| other.pool == id && matches!(other.state(), ServerState::Linked(_)));
-    let question = WaitCounts::question(linked.map(|(_, other)| other.backend.pid));
+    let linked = tables
+        .servers
+        .iter()
+        .filter(|(_, other)| other.pool() == id && matches!(other.state(), ServerState::Linked(_)));
+    let question = WaitCounts::question(linked.map(|(_, other)| other.backend().pid));
     chores::start_chore(tables, step, server_id, Chore::WaitEvents, &question);
     true
 }
@@ -65,7 +67,7 @@ pub(crate) fn wait_events_refused(tables: &mut Tables, server_id: ConnId) {
 }
 
 fn sampling_of(tables: &mut Tables, server_id: ConnId) -> Option<&mut WaitSampling> {
-    let id = tables.servers.get(server_id)?.pool;
+    let id = tables.servers.get(server_id)?.pool();
     tables.pools.get_mut(id)?.measured_mut().wait_sampling_mut()
 }
 

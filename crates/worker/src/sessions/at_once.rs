@@ -39,7 +39,7 @@ pub(crate) fn begin(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, byte
         return AtOnce::Declined;
     }
     let session = &mut tables.sessions[conn];
-    let pool = &mut tables.pools[session.pool];
+    let pool = &mut tables.pools[session.pool()];
     // Without one the session waits.
     let Some(&server_id) = pool.servers().idle().back() else { return AtOnce::Declined };
     let server = &mut tables.servers[server_id];
@@ -50,7 +50,7 @@ pub(crate) fn begin(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, byte
     if !may_take || !is_fresh || !query.may_be_linked_as_is() {
         return AtOnce::Declined;
     }
-    query.session.request_at = step.now;
+    query.session.requests(step.now);
     if link_and_send(step, conn, query, &tables.settings, &mut tables.caches, &mut tables.agenda) {
         if machine::sabotage::is_on(&tables.settings) {
             links::release_if_done(tables, step, server_id);
@@ -69,7 +69,7 @@ pub(crate) fn serve_next(tables: &mut Tables, step: &mut Step<'_>, server_id: Co
     }
     // It may have been closed since it became free.
     let Some(server) = tables.servers.get_mut(server_id) else { return AtOnce::Declined };
-    let pool = &mut tables.pools[server.pool];
+    let pool = &mut tables.pools[server.pool()];
     let is_asked = pool.known().is_awaited() || pool.known().is_overdue(step.now);
     let is_shared = pool.exchange().is_shared()
         || !pool.servers().own().queue().is_empty()
@@ -89,11 +89,11 @@ pub(crate) fn serve_next(tables: &mut Tables, step: &mut Step<'_>, server_id: Co
     let SessionState::Waiting { wait_for: WaitFor::Server, deadline_ms: 0, .. } = session.state() else {
         return AtOnce::Declined;
     };
-    let inbox = std::mem::take(&mut session.incoming.inbox);
+    let inbox = session.incoming_mut().take_inbox();
     let source = step.actions.next_kept();
     let query = LoneQuery { session, server_id, server, pool, bytes: &inbox, source, at: 0 };
     if !query.may_be_linked_as_is() {
-        tables.sessions[conn].incoming.inbox = inbox;
+        tables.sessions[conn].incoming_mut().put_back(inbox);
         return AtOnce::Declined;
     }
     query.pool.queue_mut().pop(step.now);
@@ -107,7 +107,7 @@ pub(crate) fn serve_next(tables: &mut Tables, step: &mut Step<'_>, server_id: Co
         step.actions.keep(inbox);
         return AtOnce::Done;
     }
-    tables.sessions[conn].incoming.inbox = inbox;
+    tables.sessions[conn].incoming_mut().put_back(inbox);
     AtOnce::Linked(conn)
 }
 

@@ -46,7 +46,7 @@ fn owner_of(tables: &Tables, pid: i32, secret: &[u8]) -> Option<ConnId> {
     let halves = does(&tables.settings, Fault::HalfASecret);
     let is_owner = |conn: ConnId| {
         // It may have ended.
-        let own = &tables.sessions.get(conn)?.identity.cancel_secret;
+        let own = &tables.sessions.get(conn)?.identity().cancel_secret;
         let fits = if halves { own.half_fits(secret) } else { own.fits(secret) };
         fits.then_some(conn)
     };
@@ -66,7 +66,7 @@ pub(crate) fn tell_of_ends(tables: &mut Tables, step: &mut Step<'_>) {
     let Tables { cancels, servers, .. } = tables;
     let strikes = |server| {
         let server: Option<&Server> = servers.get(server);
-        server.is_some_and(|server| server.cancel.under_way() > 0 || server.cancel.is_requested())
+        server.is_some_and(|server| server.cancel().under_way() > 0 || server.cancel().is_requested())
     };
     for CancelTicket { door, number } in cancels.take_over(strikes) {
         step.actions.post_to_door(door, ToDoor::CancelOver { number });
@@ -81,7 +81,7 @@ pub(crate) fn kill_query(
     conn: ConnId,
     serial: Serial,
 ) {
-    if tables.sessions.get(conn).is_some_and(|session| session.identity.serial == serial) {
+    if tables.sessions.get(conn).is_some_and(|session| session.identity().serial == serial) {
         cancel_query(tables, limiters, step, conn);
     }
 }
@@ -118,7 +118,7 @@ fn cancel_waiting(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<
     if !take_back(step, conn, session, &RequestRefusal::UserRequest) {
         return;
     }
-    let more = !session.incoming.inbox.is_empty();
+    let more = !session.incoming().inbox().is_empty();
     tables.leave_queue(conn);
     tables.sessions[conn].stop_waiting(step.now);
     permits::leave_limits(tables, limiters, step, conn);
@@ -186,11 +186,11 @@ pub(crate) fn canceller_done(tables: &mut Tables, step: &mut Step<'_>, conn: Con
     tables.pools[canceller.pool].counts_mut().cancel_ended();
     // Its server may be gone.
     let Some(server) = tables.servers.get_mut(canceller.server) else { return };
-    let is_over = server.cancel.ended();
+    let is_over = server.cancel_mut().ended();
     match *server.state() {
         ServerState::Held if is_over => {
             // If it is held for another reason too, the timeout of that begins now.
-            server.work.begin_anew(step.now);
+            server.work_mut().begin_anew(step.now);
             free_servers::free(tables, step, canceller.server);
             timers::arm_server(tables, canceller.server);
         }
@@ -207,7 +207,7 @@ pub(crate) fn canceller_late(tables: &mut Tables, step: &mut Step<'_>, conn: Con
     let canceller = tables.cancels.get(conn).expect("its deadline has come");
     let doubtful = canceller.sent.then_some(canceller.server);
     if let Some(server) = doubtful.and_then(|id| tables.servers.get_mut(id)) {
-        server.end.close_needed = Some(CloseReason::CancelWaitTimeout);
+        server.end_mut().close_when_released(CloseReason::CancelWaitTimeout);
     }
     canceller_done(tables, step, conn);
 }
@@ -215,16 +215,14 @@ pub(crate) fn canceller_late(tables: &mut Tables, step: &mut Step<'_>, conn: Con
 /// The last cancel for a linked server is over.
 fn strikes_no_more(tables: &mut Tables, server_id: ConnId, conn: ConnId) {
     let server = &mut tables.servers[server_id];
-    if server.cancel.strikes_no_more() && links::ends_hold(tables, server_id, conn) {
+    if server.cancel_mut().strikes_no_more() && links::ends_hold(tables, server_id, conn) {
         tables.agenda.go_on(conn);
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
 
-    use link::session::Session;
     use machine::CancelSecret;
     use machine::pids::{PidKey, virtual_pid};
     use wire::frontend::Query;
@@ -234,16 +232,17 @@ mod tests {
 
     const SECRET: [u8; 4] = [0x12, 0x34, 0x56, 0x78];
 
-    fn change_secret(session: &mut Session, secret: CancelSecret) {
-        Arc::get_mut(&mut session.identity).expect("nobody else has it").cancel_secret = secret;
-    }
-
     /// A session that waits for a server with this many queries.
     fn waiter(scene: &mut Scene, queries: usize) -> ConnId {
-        let conn = scene.waiter(scene.now);
-        let session = &mut scene.tables.sessions[conn];
-        change_secret(session, CancelSecret::Short(SECRET));
-        (0..queries).for_each(|_| Query { text: b"select 1" }.encode(&mut session.incoming.inbox));
+        waiter_with(scene, queries, CancelSecret::Short(SECRET))
+    }
+
+    fn waiter_with(scene: &mut Scene, queries: usize, secret: CancelSecret) -> ConnId {
+        let conn = scene.session_with(secret);
+        scene.begin_waiting(conn, scene.now);
+        let mut inbox = Vec::new();
+        (0..queries).for_each(|_| Query { text: b"select 1" }.encode(&mut inbox));
+        scene.tables.sessions[conn].incoming_mut().put_back(inbox);
         conn
     }
 
@@ -286,9 +285,8 @@ mod tests {
     #[test]
     fn a_long_secret_counts_whole() {
         let mut scene = Scene::new(|_| ());
-        let conn = waiter(&mut scene, 1);
         let secret = CancelSecret::Long(Box::new(std::array::from_fn(|at| at as u8)));
-        change_secret(&mut scene.tables.sessions[conn], secret.clone());
+        let conn = waiter_with(&mut scene, 1, secret.clone());
         let right = secret.bytes();
         let changed = [&right[..31], &[0]].concat();
         for wrong in [&right[..4], &right[..31], &[right, &[0]].concat(), &changed, &[0; 256]] {
@@ -330,7 +328,7 @@ mod tests {
         scene.tables.leave_queue(conn);
         let session = &mut scene.tables.sessions[conn];
         session.stop_waiting(scene.now);
-        let ticket = scene.tables.pools[POOL].queue_mut().push(session.claim.class, conn, scene.now, scene.now);
+        let ticket = scene.tables.pools[POOL].queue_mut().push(session.claim().class(), conn, scene.now, scene.now);
         session.wait(scene.now, WaitFor::Login, ticket, false);
         assert!(!is_cancelled(&mut scene, conn, virtual_pid(conn, PidKey::default()), &SECRET));
     }

@@ -24,7 +24,7 @@ use crate::tables::{Tables, backpressure};
 pub(crate) fn welcome_to_console(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
     tables.counts.console_logins += 1;
     let session = &tables.sessions[conn];
-    let identity = Arc::clone(&session.identity);
+    let identity = Arc::clone(session.identity());
     step.actions.send_new(conn, |out| {
         Authentication::Ok.encode(out);
         for (name, value) in CONSOLE_PARAMETERS {
@@ -43,11 +43,11 @@ pub(crate) fn console_received(tables: &mut Tables, step: &mut Step<'_>, conn: C
         let Some(session) = tables.sessions.get_mut(conn) else { return };
         // It waits for an answer, or is ending.
         let SessionState::Console { rights, asked: false } = session.state() else { return };
-        if !session.flow.is_clear() {
+        if !session.flow().is_clear() {
             // A client that does not read an answer gets no other (I10).
             return;
         }
-        let header = match checked_header(&session.incoming.inbox) {
+        let header = match checked_header(session.incoming().inbox()) {
             Ok(Some(header)) => header,
             Ok(None) => return,
             Err(Ending::Refuse(why)) => return tables.agenda.refuse(conn, why),
@@ -56,10 +56,10 @@ pub(crate) fn console_received(tables: &mut Tables, step: &mut Step<'_>, conn: C
         if header.total_len() > limits::CHUNK_LEN_MAX {
             return tables.agenda.refuse(conn, EndReason::ConsoleCommandTooLong);
         }
-        if session.incoming.inbox.len() < header.total_len() {
+        if session.incoming().inbox().len() < header.total_len() {
             return;
         }
-        let message: Vec<u8> = session.incoming.inbox.drain(..header.total_len()).collect();
+        let message: Vec<u8> = session.incoming_mut().drain(header.total_len()).collect();
         let body = &message[HEADER_LEN..];
         let is_skipping = tables.consoles.get(conn).is_some_and(|console| console.reading == Reading::UntilSync);
         let read = match header.tag {

@@ -44,7 +44,7 @@ pub(crate) fn definition_noted(
     let Some(session) = tables.sessions.get_mut(conn) else { return };
     let linked_to = session.server();
     // It has lost its server, and the statement with it.
-    let Some(announcement) = session.tracker.as_mut().and_then(|tracker| tracker.announcement.as_mut()) else {
+    let Some(announcement) = session.tracker_mut().and_then(|tracker| tracker.announcement.as_mut()) else {
         return;
     };
     if !Arc::ptr_eq(&announcement.definition, definition) {
@@ -55,7 +55,7 @@ pub(crate) fn definition_noted(
         return;
     }
     if let Some(server) = linked_to
-        && let Some(server) = tables.servers.get_mut(server).filter(|server| server.hold.is_on())
+        && let Some(server) = tables.servers.get_mut(server).filter(|server| server.hold().is_on())
         && server.end_hold()
     {
         tables.agenda.go_on(conn);
@@ -94,7 +94,7 @@ pub(crate) fn act_on_definitions(
         definitions.note(tables.pools.iter_mut(), step.now, &definition);
     }
     if findings.settled {
-        let id = tables.servers[conn].pool;
+        let id = tables.servers[conn].pool();
         settle_definitions_of(tables, definitions, step, id, conn, false);
     }
 }

@@ -32,10 +32,10 @@ pub(crate) fn client_hung_up(tables: &mut Tables, step: &mut Step<'_>, conn: Con
 /// server's own last message. The severity of errors of a session's own server is not read, so each of them counts as
 /// the last message until another follows.
 pub(crate) fn leaves_room_for_error(server: &Server) -> bool {
-    let is_within = server.incoming.is_within_answer();
+    let is_within = server.incoming().is_within_answer();
     let has_ended = match server.state() {
         ServerState::Own(_) => has_said_goodbye(server),
-        _ => server.end.has_forwarded_fatal_error(),
+        _ => server.end().has_forwarded_fatal_error(),
     };
     !is_within && !has_ended
 }
@@ -77,9 +77,9 @@ pub(crate) fn end_session(
 /// only after the actions of this step.
 fn close_when_written(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
     let session = &mut tables.sessions[conn];
-    session.incoming.inbox = Vec::new();
+    session.incoming_mut().forget();
     session.leave(step.now + limits::FAREWELL);
-    step.actions.watch(conn, &mut session.flow, false);
+    step.actions.watch(conn, session.flow_mut(), false);
     tables.agenda.close(conn);
     timers::arm_session(tables, conn);
 }
@@ -87,7 +87,7 @@ fn close_when_written(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
 /// The end of a round: sessions whose last message has been written are closed.
 pub(crate) fn close_leaving(tables: &mut Tables, step: &mut Step<'_>) {
     while let Some(conn) = tables.agenda.next_to_close() {
-        let written = tables.sessions.get(conn).is_some_and(|session| session.flow.is_clear());
+        let written = tables.sessions.get(conn).is_some_and(|session| session.flow().is_clear());
         if written {
             close_session(tables, step, conn, true);
         }
@@ -99,7 +99,7 @@ fn log_end(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, why: &EndReas
     if !step.actions.logs(Level::Log, Topic::Disconnections) {
         return;
     }
-    let age = step.now.since(session.identity.connected_at).as_secs();
+    let age = step.now.since(session.identity().connected_at).as_secs();
     let text = format!("closing because: {why} (age={age}s)");
     tables.view().log_session(step, conn, Level::Log, Topic::Disconnections, text);
 }
@@ -115,7 +115,7 @@ pub(crate) fn take_out(
     if let Some(chaos) = &mut tables.chaos
         && let Some(session) = tables.sessions.get(conn)
     {
-        let name = session.parameters.get(Tracked::APPLICATION_NAME).unwrap_or_default();
+        let name = session.parameters().get(Tracked::APPLICATION_NAME).unwrap_or_default();
         if let Some(text) = chaos.left(conn, name) {
             tables.view().log_session(step, conn, Level::Log, Topic::General, text);
         }
@@ -128,9 +128,9 @@ pub(crate) fn take_out(
     halves.forget(conn);
     tables.consoles.forget(conn);
     let session = &mut tables.sessions[conn];
-    let (pool, user) = (session.pool, session.identity.user.clone());
+    let (pool, user) = (session.pool(), session.identity().user.clone());
     let torn = session.is_torn();
-    let tracker = session.tracker.take();
+    let tracker = session.take_tracker();
     let had_permit = tracker.as_ref().is_some_and(|tracker| tracker.has_pin_permit);
     tables.cancels.forget_pid(conn);
     let subscriptions = tracker.as_ref().and_then(|tracker| tracker.notifications.subscriptions());

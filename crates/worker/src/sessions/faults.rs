@@ -45,7 +45,7 @@ pub(crate) fn clients_to_notify(tables: &Tables, asked: &[Action], served: Optio
         let server = session.server();
         let is_touched = Some(conn) == served || server.is_some() && server == served;
         !session.is_leaving()
-            && session.flow.is_clear()
+            && session.flow().is_clear()
             && !is_touched
             && !asked.iter().any(|action| sends_to(action, conn))
             && server.and_then(|server| tables.servers.get(server)).is_none_or(leaves_room_for_error)

@@ -21,7 +21,7 @@ pub(crate) fn needs_server(
     from: usize,
 ) -> Option<usize> {
     let session = &mut tables.sessions[conn];
-    let mapped = tables.pools[session.pool].rules().max_prepared_statements() > 0;
+    let mapped = tables.pools[session.pool()].rules().max_prepared_statements() > 0;
     let mut first = Unlinked { conn, session, mapped, actions: step.actions };
     match first.read(&bytes[from..]) {
         Ok(Begun::Needs(at)) => {
@@ -40,15 +40,15 @@ fn keep_half(tables: &mut Tables, halves: &mut Halves, step: &mut Step<'_>, conn
         return backpressure::stash(tables, step, conn, bytes);
     }
     let session = &mut tables.sessions[conn];
-    if session.incoming.inbox.try_reserve_exact(bytes.len()).is_err() {
+    if !session.incoming_mut().reserve(bytes.len()) {
         return tables.agenda.refuse(conn, EndReason::OutOfMemory);
     }
-    halves.keep(conn, step.now, heap::taken(session.incoming.inbox.capacity()));
+    halves.keep(conn, step.now, heap::taken(session.incoming().capacity()));
     backpressure::stash(tables, step, conn, bytes);
     let max = limits::HALF_BYTES_MAX / usize::from(tables.settings.workers.max(1));
     let kept = |conn: ConnId| {
         let idle = tables.sessions.get(conn).filter(|session| matches!(session.state(), SessionState::Idle { .. }));
-        idle.map_or(0, |session| heap::taken(session.incoming.inbox.capacity()))
+        idle.map_or(0, |session| heap::taken(session.incoming().capacity()))
     };
     for conn in halves.shed(max, kept) {
         tables.agenda.refuse(conn, EndReason::HalfMessages);

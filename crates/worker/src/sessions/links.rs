@@ -24,32 +24,32 @@ pub(crate) fn link(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, serve
         disturbances::observe_link(tables, step, conn, server_id);
     }
     let (session, server) = (&mut tables.sessions[conn], &mut tables.servers[server_id]);
-    let pool = &mut tables.pools[session.pool];
+    let pool = &mut tables.pools[session.pool()];
     let is_unknown = matches!(
         session.state(),
         SessionState::Welcoming { .. } | SessionState::Waiting { wait_for: WaitFor::Login, .. }
     );
-    let begins = !session.confirmed && !is_unknown;
+    let begins = !session.is_confirmed() && !is_unknown;
     if let Some(news) = rebasing::rebase(session, pool, &mut tables.caches) {
         step.actions.send_new(conn, |out| out.extend_from_slice(&news));
     }
     join(step.now, &tables.settings, (conn, session), (server_id, server), pool, tables.agenda.unpublished());
-    if let Some(permits) = &mut session.claim.permits {
-        permits.linked_at.get_or_insert(step.now);
+    if let Some(permits) = session.claim_mut().permits_mut() {
+        permits.linked(step.now);
     }
     let mut begun_with = None;
-    let class = &tables.settings.classes.class(session.claim.class).name;
-    let renaming = tables.caches.server_names.rename(session, class, &mut server.kept, &mut tables.caches.interned);
-    let same = Arc::ptr_eq(&session.parameters, server.kept.parameters());
-    let has_others = !server.kept.owners().of_sessions().without(session.own.now).is_empty();
+    let class = &tables.settings.classes.class(session.claim().class()).name;
+    let renaming = tables.caches.server_names.rename(session, class, server.kept_mut(), &mut tables.caches.interned);
+    let same = Arc::ptr_eq(session.parameters(), server.kept().parameters());
+    let has_others = !server.kept().owners().of_sessions().without(session.own().now()).is_empty();
     if !same
         || has_others
         || renaming.is_some()
-        || !session.confirmed
-        || session.tracker.is_some()
-        || server.kept.session_state().is_some()
+        || !session.is_confirmed()
+        || session.tracker().is_some()
+        || server.kept().session_state().is_some()
     {
-        begun_with = begins.then(|| Arc::clone(&session.parameters));
+        begun_with = begins.then(|| Arc::clone(session.parameters()));
         let configured = link::parameter_reports::configured(server, pool);
         let tracked = &tables.caches.tracked;
         let replays = link::replaying::replay(step, session, server_id, server, tracked, configured, renaming.as_ref());
@@ -58,7 +58,7 @@ pub(crate) fn link(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, serve
         }
         begun_with = begun_with.filter(|_| !replays);
     }
-    let paused = !session.flow.is_reading() || !session.flow.is_clear() || !server.flow.is_reading();
+    let paused = !session.flow().is_reading() || !session.flow().is_clear() || !server.flow().is_reading();
     let is_open = !server.holds_messages();
     let Some(begun_with) = begun_with else {
         if paused {
@@ -79,9 +79,9 @@ pub(crate) fn ends_hold(tables: &mut Tables, server_id: ConnId, conn: ConnId) ->
         return false;
     }
     let server = &mut tables.servers[server_id];
-    let opens = server.hold.is_on() && server.has_answered();
+    let opens = server.hold().is_on() && server.has_answered();
     if opens {
-        server.hold.end();
+        server.hold_mut().end();
     }
     opens
 }
@@ -90,7 +90,7 @@ pub(crate) fn ends_hold(tables: &mut Tables, server_id: ConnId, conn: ConnId) ->
 /// that. If it may have lost something, it is asked first. Whether it was released.
 pub(crate) fn leaves_lost_base(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId, conn: ConnId) -> bool {
     let session = &tables.sessions[conn];
-    let has_lost = session.tracker.as_ref().is_some_and(|tracker| tracker.unseen.has_lost_base());
+    let has_lost = session.tracker().is_some_and(|tracker| tracker.unseen.has_lost_base());
     let leaves = has_lost || may_lose_own(&tables.servers[server_id], session);
     leaves && release_if_done(tables, step, server_id)
 }
@@ -100,7 +100,7 @@ pub(crate) fn leaves_lost_base(tables: &mut Tables, step: &mut Step<'_>, server_
 pub(crate) fn leaves_reverted(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) -> bool {
     // It may have ended meanwhile.
     let Some(session) = tables.sessions.get(conn) else { return false };
-    let is_reverted = session.tracker.as_ref().is_some_and(|tracker| tracker.is_reverted());
+    let is_reverted = session.tracker().is_some_and(|tracker| tracker.is_reverted());
     let Some(server_id) = session.server().filter(|_| is_reverted) else { return false };
     release_if_done(tables, step, server_id)
 }
@@ -111,21 +111,21 @@ pub(crate) fn release_if_done(tables: &mut Tables, step: &mut Step<'_>, server_i
     let server = &mut tables.servers[server_id];
     // It was released already.
     let ServerState::Linked(conn) = *server.state() else { return false };
-    let pool = &mut tables.pools[server.pool];
+    let pool = &mut tables.pools[server.pool()];
     let session = &mut tables.sessions[conn];
-    let is_held = server.hold.is_on() && !(pool.needs_listener() && session.waits_for_listener());
+    let is_held = server.hold().is_on() && !(pool.needs_listener() && session.waits_for_listener());
     // In a limit's queue it has the place of a session with a server.
-    let waits_for_limit = matches!(session.claim.admission, Admission::Waits { .. });
+    let waits_for_limit = matches!(session.claim().admission(), Admission::Waits { .. });
     if pool.rules().mode() == PoolMode::Session || is_held || waits_for_limit {
-        return server.end.close_needed.is_some() && closed_servers::close_fast(tables, step, server_id);
+        return server.end().close_needed().is_some() && closed_servers::close_fast(tables, step, server_id);
     }
-    let lasted = step.now.micros_since(server.work.since());
+    let lasted = step.now.micros_since(server.work().since());
     let is_clean = server.is_clean() || releases_early(&tables.settings) && server.owes_no_more_after_ready();
     if !is_clean || session.is_torn() {
         return false;
     }
     let mut returns_pin_permit = false;
-    if session.tracker.is_some() || pool.rules().fidelity() == Fidelity::Strict {
+    if session.tracker().is_some() || pool.rules().fidelity() == Fidelity::Strict {
         match may_leave(step, session, server_id, server, pool) {
             Leaves::No => return false,
             Leaves::Yes => {}
@@ -135,13 +135,12 @@ pub(crate) fn release_if_done(tables: &mut Tables, step: &mut Step<'_>, server_i
     pool.servers_mut().observe_service(lasted);
     session.unlink(step.now);
     let resets = tables.settings.global.servers.server_reset_query_always
-        || server.traces.needs_reset()
-        || server.traces.listens();
-    let is_limited = session.claim.admission != Admission::Not || session.claim.permits.is_some();
+        || server.traces().needs_reset()
+        || server.traces().listens();
+    let is_limited = session.claim().admission() != Admission::Not || session.claim().permits().is_some();
     let is_watched = is_limited || tables.chaos.is_some();
-    let has_subscriptions =
-        session.tracker.as_ref().is_some_and(|tracker| tracker.notifications.subscriptions().is_some());
-    let is_read = session.flow.is_reading() && session.flow.is_clear();
+    let has_subscriptions = session.tracker().is_some_and(|tracker| tracker.notifications.subscriptions().is_some());
+    let is_read = session.flow().is_reading() && session.flow().is_clear();
     let is_armed = pool.rules().is_armed(session, step.now) && !pool.is_removed();
     if returns_pin_permit
         || resets
@@ -155,12 +154,12 @@ pub(crate) fn release_if_done(tables: &mut Tables, step: &mut Step<'_>, server_i
         let_go(tables, step, conn, server_id, returns_pin_permit);
         return true;
     }
-    if !session.incoming.inbox.is_empty() {
+    if !session.incoming().inbox().is_empty() {
         tables.agenda.reconsider(conn);
     }
     server.released();
     if let Some(why) = pool.servers_mut().takes_back() {
-        server.end.close_needed = Some(why);
+        server.end_mut().close_when_released(why);
     }
     let is_armed = is_armed_idle(step.now, server, pool);
     pool.take_back(step.now, server_id, server, tables.agenda.unpublished());
@@ -175,13 +174,12 @@ pub(crate) fn release_if_done(tables: &mut Tables, step: &mut Step<'_>, server_i
 #[inline(never)]
 fn let_go(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, server_id: ConnId, returns_pin_permit: bool) {
     let session = &tables.sessions[conn];
-    let pool = &tables.pools[session.pool];
-    let limited = session.claim.admission != Admission::Not || session.claim.permits.is_some();
-    let has_subscriptions =
-        session.tracker.as_ref().is_some_and(|tracker| tracker.notifications.subscriptions().is_some());
+    let pool = &tables.pools[session.pool()];
+    let limited = session.claim().admission() != Admission::Not || session.claim().permits().is_some();
+    let has_subscriptions = session.tracker().is_some_and(|tracker| tracker.notifications.subscriptions().is_some());
     let (id, removed, is_armed) = (pool.id(), pool.is_removed(), pool.rules().is_armed(session, step.now));
-    let paused = !session.flow.is_reading() || !session.flow.is_clear();
-    let has_more = !session.incoming.inbox.is_empty();
+    let paused = !session.flow().is_reading() || !session.flow().is_clear();
+    let has_more = !session.incoming().inbox().is_empty();
     if returns_pin_permit {
         tables.agenda.admit_to_pin(id);
     }
@@ -204,7 +202,7 @@ fn let_go(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, server_id: Con
     if removed || !is_armed {
         timers::arm_session(tables, conn);
     }
-    let traces = &tables.servers[server_id].traces;
+    let traces = tables.servers[server_id].traces();
     let used = traces.needs_reset() || traces.listens();
     if tables.settings.global.servers.server_reset_query_always || used {
         free_servers::reset_or_free(tables, step, server_id);
@@ -216,7 +214,7 @@ fn let_go(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, server_id: Con
 /// A session's transaction is over, and its server released: releases its permits.
 fn note_end(tables: &mut Tables, conn: ConnId) {
     let session = &mut tables.sessions[conn];
-    let admission = std::mem::take(&mut session.claim.admission);
+    let admission = session.claim_mut().take_admission();
     debug_assert!(!matches!(admission, Admission::Waits { .. }), "a session that waits for a limit keeps its server");
-    tables.agenda.release(session.claim.permits.take());
+    tables.agenda.release(session.claim_mut().take_permits());
 }

@@ -44,7 +44,7 @@ pub(crate) fn server_hung_up(
     if matches!(server.state(), ServerState::Connecting) {
         return login_failed(tables, step, conn, CloseReason::CrashedInLogin);
     }
-    server.end.server_gone();
+    server.end_mut().server_gone();
     let why = match *server.state() {
         ServerState::Connecting | ServerState::LoggingIn(_) => CloseReason::CrashedInLogin,
         _ => CloseReason::Crashed,
@@ -88,7 +88,7 @@ pub(crate) fn server_lost(
     let server = &tables.servers[conn];
     if let ServerState::Own(session) = *server.state() {
         // One that has gone is dealt with where it is closed: it may have said why.
-        if !server.end.is_gone() && !server.incoming.is_within_answer() {
+        if !server.end().is_gone() && !server.incoming().is_within_answer() {
             tables.agenda.refuse_with(session, code, why.clone());
         }
         return closed_servers::close_server(tables, step, conn, why);
@@ -97,11 +97,11 @@ pub(crate) fn server_lost(
     let ServerState::Linked(session) = *server.state() else { return break_server(tables, limiters, step, conn, why) };
     let is_known = !OWN.contains(&code) || !server.may_commit();
     let code = if is_known { code } else { sqlstate::TRANSACTION_RESOLUTION_UNKNOWN };
-    let in_answer = server.incoming.is_within_answer();
-    let error_forwarded = server.end.has_forwarded_fatal_error();
-    let answer_failed = server.transaction.answer_failed();
+    let in_answer = server.incoming().is_within_answer();
+    let error_forwarded = server.end().has_forwarded_fatal_error();
+    let answer_failed = server.transaction().answer_failed();
     let outlives = tables.view().outlives(server, session);
-    let kept = tables.sessions[session].tracker.as_ref().map(|tracker| tracker.pinning.pins());
+    let kept = tables.sessions[session].tracker().map(|tracker| tracker.pinning.pins());
     let why = why.with(kept.unwrap_or_default());
     closed_servers::close_server(tables, step, conn, why.clone());
     if let Some(answers) = outlives {
@@ -119,7 +119,7 @@ pub(crate) fn server_lost(
 pub(crate) fn leave_server(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<'_>, server_id: ConnId) {
     let Some(session) = tables.servers[server_id].session() else { return };
     outlive_server(tables, limiters, step, session, 0, None);
-    tables.servers[server_id].traces.reset_needed();
+    tables.servers[server_id].traces_mut().reset_needed();
     drains::detach(tables, step, server_id, false);
 }
 
@@ -136,19 +136,9 @@ fn outlive_server(
     permits::leave_limits(tables, limiters, step, conn);
     let session = &mut tables.sessions[conn];
     session.unlink(step.now);
-    if let Some(names) = &mut session.statements.names {
-        names.undo_all();
-    }
-    if let Some(tracker) = &mut session.tracker {
+    session.statements_mut().server_lost(answers > 0);
+    if let Some(tracker) = session.tracker_mut() {
         tracker.lost();
-    }
-    if let Some(unnamed) = &mut session.statements.unnamed {
-        unnamed.skipped_all();
-        unnamed.batch_ended();
-        if answers > 0 {
-            // It is not known whether the request replaced the unnamed statement, so the older one must not be used.
-            unnamed.forget();
-        }
     }
     if answers > 0 {
         step.actions.send_new(conn, |out| {
@@ -159,7 +149,7 @@ fn outlive_server(
             backend::encode_ready(out, Status::Idle);
         });
     }
-    if !session.incoming.inbox.is_empty() {
+    if !session.incoming().inbox().is_empty() {
         tables.agenda.reconsider(conn);
     }
     pin_queue::return_pin_permit(tables, conn);
@@ -187,8 +177,8 @@ fn connect_again(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, words: 
     if !matches!(server.state(), ServerState::Connecting) {
         server.connect_again();
     }
-    server.incoming.forget();
-    let address = Arc::clone(server.identity.address());
+    server.incoming_mut().forget();
+    let address = Arc::clone(server.identity().address());
     step.actions.push(Action::Close { conn, last_words: false });
     step.actions.push(Action::Open { conn, address });
 }
@@ -199,11 +189,11 @@ pub(crate) fn login_refused(tables: &mut Tables, step: &mut Step<'_>, conn: Conn
     let code = fields.sqlstate().unwrap_or(sqlstate::CONNECTION_FAILURE);
     let words = String::from_utf8_lossy(fields.message().unwrap_or(b"login failed")).into_owned();
     let log_text = format!("server login failed: FATAL {words}");
-    if tables.servers[conn].identity.encryption_mut().retries_after_refusal(code) {
-        let other = if tables.servers[conn].identity.encryption().begins_with_tls() { "with" } else { "without" };
+    if tables.servers[conn].identity_mut().encryption_mut().retries_after_refusal(code) {
+        let other = if tables.servers[conn].identity().encryption().begins_with_tls() { "with" } else { "without" };
         return connect_again(tables, step, conn, format!("{log_text}; trying {other} TLS"));
     }
-    if tables.servers[conn].identity.opened_for_session().is_some() {
+    if tables.servers[conn].identity().opened_for_session().is_some() {
         tables.view().log_server(step, conn, Level::Warning, Topic::General, log_text);
         let words = tables.settings.global.login.words.choose(words, "login failed");
         replicating::own_server_refused(
@@ -214,7 +204,7 @@ pub(crate) fn login_refused(tables: &mut Tables, step: &mut Step<'_>, conn: Conn
             CloseReason::LoginFailed,
         );
     } else if is_final(code) {
-        let pool = tables.servers[conn].pool;
+        let pool = tables.servers[conn].pool();
         tables.view().log_server(step, conn, Level::Warning, Topic::General, log_text);
         let pause = tables.settings.global.servers.server_login_retry;
         tables.pools[pool].opening_mut().refuse_spares(step.now + pause);
@@ -242,11 +232,11 @@ fn login_failed_as(
     told: Option<SqlState>,
 ) {
     let server = &tables.servers[conn];
-    let (id, host) = (server.pool, Arc::clone(server.identity.host()));
+    let (id, host) = (server.pool(), Arc::clone(server.identity().host()));
     let longest = tables.settings.global.servers.server_login_retry;
     let pool = &mut tables.pools[id];
     pool.host_failed(&host, step.now, step.now + longest);
-    if server.identity.opened_for_session().is_some() {
+    if server.identity().opened_for_session().is_some() {
         return replicating::own_server_refused(
             tables,
             step,
@@ -255,11 +245,11 @@ fn login_failed_as(
             why,
         );
     }
-    let began = server.identity.connected_at();
+    let began = server.identity().connected_at();
     let failure = Failure {
         pool: id,
-        server: server.identity.name(),
-        address: server.identity.address().clone(),
+        server: server.identity().name(),
+        address: server.identity().address().clone(),
         why: words.clone().unwrap_or_else(|| why.to_string()).into(),
         lines: words.into_iter().chain([tables.view().words_of_end(step, conn, &why)]).collect(),
     };

@@ -22,13 +22,13 @@ pub(crate) fn cancel_overdue(tables: &mut Tables, limiters: &mut Limiters, step:
     let server_id = tables.sessions[conn].server().expect("a query that runs has a server");
     let server = &mut tables.servers[server_id];
     let may_commit = server.may_commit() && !does(&tables.settings, Fault::CancelCommits);
-    if server.backend.secret.is_empty() || may_commit {
+    if server.backend().secret.is_empty() || may_commit {
         // It cannot be cancelled, or its commit would be told although it waits for a standby.
         refusals::count_ended(tables, step, conn, Reason::RunTimeout);
         give_up_overdue(tables, limiters, step, conn);
         return;
     }
-    server.cancel.query_overdue(step.now);
+    server.cancel_mut().query_overdue(step.now);
     refusals::count_ended(tables, step, conn, Reason::RunTimeout);
     let words = tables.settings.global.login.words.choose(RequestRefusal::QueryTimeout.to_string(), PGBOUNCERS_WORDS);
     tables.view().log_session(step, conn, Level::Warning, Topic::PoolerErrors, words);
@@ -47,6 +47,6 @@ pub(crate) fn give_up_overdue(tables: &mut Tables, limiters: &mut Limiters, step
 #[cold]
 pub(crate) fn wait_for_cancel(tables: &mut Tables, server_id: ConnId) {
     if let Some(server) = tables.servers.get_mut(server_id).filter(|server| server.session().is_some()) {
-        server.hold.begin();
+        server.hold_mut().begin();
     }
 }

@@ -17,8 +17,8 @@ pub(super) fn ask(
 ) {
     let session = &mut tables.sessions[conn];
     session.ask(rights, true);
-    session.request_at = step.now;
-    let user = session.identity.user.clone();
+    session.requests(step.now);
+    let user = session.identity().user.clone();
     let question = Question { text, manner, user, admin: rights == ConsoleRights::Admin };
     step.actions.push(Action::AskControl { conn, question });
 }

@@ -38,7 +38,7 @@ pub(crate) fn begin(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
     // The class is for the console.
     classes::classify(tables, conn, &[]);
     let session = &mut tables.sessions[conn];
-    let pool = &mut tables.pools[session.pool];
+    let pool = &mut tables.pools[session.pool()];
     let ticket = pool.servers_mut().own_mut().wait(conn, step.now);
     session.wait(step.now, WaitFor::Own, ticket, true);
     tables.agenda.feed(pool.id());
@@ -59,10 +59,10 @@ pub(crate) fn own_server_ready(tables: &mut Tables, step: &mut Step<'_>, server_
     }
     let parameters = tables.caches.interned.intern(parameters);
     server.logged_in_with(Arc::clone(&parameters));
-    let pid = server.backend.pid;
+    let pid = server.backend().pid;
     let session = &mut tables.sessions[conn];
-    session.parameters = parameters;
-    let pool = &mut tables.pools[session.pool];
+    session.take_own_parameters(parameters);
+    let pool = &mut tables.pools[session.pool()];
     pool.opening_mut().login_succeeded();
     pool.servers_mut().own_mut().has_opened();
     pool.counts_mut().count_assignment();
@@ -70,7 +70,7 @@ pub(crate) fn own_server_ready(tables: &mut Tables, step: &mut Step<'_>, server_
         pool.counts_mut().count_wait(step.now.micros_since(since));
     }
     session.replicate(server_id);
-    let id = session.pool;
+    let id = session.pool();
     step.actions.post_to_coordinator(ToCoordinator::Opened { pool: id, holder: tables.id.into() });
     chores::turn_server(tables, step, server_id, |server| server.join(conn));
     suspension::hold_server(tables, step, server_id);
@@ -83,7 +83,7 @@ pub(crate) fn own_server_ready(tables: &mut Tables, step: &mut Step<'_>, server_
 
 /// Sends the end of the login: what its server has said about itself.
 fn greet(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, pid: i32, reported: &Reported) {
-    let identity = Arc::clone(&tables.sessions[conn].identity);
+    let identity = Arc::clone(tables.sessions[conn].identity());
     let notify = &tables.settings.global.startup.login_notify_message;
     step.actions.send_new(conn, |out| {
         Authentication::Ok.encode(out);
@@ -107,7 +107,7 @@ pub(crate) fn own_server_refused(
     (code, words): (SqlState, EndReason),
     why: CloseReason,
 ) {
-    if let Some(session) = tables.servers[conn].identity.opened_for_session() {
+    if let Some(session) = tables.servers[conn].identity().opened_for_session() {
         tables.agenda.refuse_with(session, code, words);
     }
     closed_servers::close_server(tables, step, conn, why);
@@ -121,7 +121,7 @@ pub(crate) fn client_said(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId
     let Some(server_id) = session.server() else { return };
     // The same.
     let Some(server) = tables.servers.get_mut(server_id) else { return };
-    let mut inbox = std::mem::take(&mut session.incoming.inbox);
+    let mut inbox = session.incoming_mut().take_inbox();
     let is_first = inbox.is_empty();
     let source = if is_first { Source::Chunk } else { step.actions.next_kept() };
     if !is_first {
@@ -133,7 +133,7 @@ pub(crate) fn client_said(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId
         Relay { session_id: conn, session, server_id, server, settings, now: step.now, actions: step.actions };
     let read = relay.requests(all, source);
     if let Ok(count) = read {
-        session.incoming.inbox = all[count..].to_vec();
+        session.incoming_mut().put_back(all[count..].to_vec());
     }
     if !is_first {
         step.actions.keep(inbox);
@@ -155,7 +155,7 @@ pub(crate) fn own_server_said(
     let server = &mut tables.servers[server_id];
     let conn = server.session().expect("a server that passes what it says has somebody to pass it to");
     let session = &mut tables.sessions[conn];
-    let mut inbox = server.incoming.take_inbox();
+    let mut inbox = server.incoming_mut().take_inbox();
     let is_first = inbox.is_empty();
     let source = if is_first { Source::Chunk } else { step.actions.next_kept() };
     if !is_first {
@@ -167,8 +167,8 @@ pub(crate) fn own_server_said(
         Relay { session_id: conn, session, server_id, server, settings, now: step.now, actions: step.actions };
     let read = relay.answers(all, source);
     if let Ok(count) = read {
-        server.incoming.keep(&all[count..]);
-        tables.pools[server.pool].counts_mut().count_sent(count);
+        server.incoming_mut().keep(&all[count..]);
+        tables.pools[server.pool()].counts_mut().count_sent(count);
     }
     if !is_first {
         step.actions.keep(inbox);

@@ -9,9 +9,9 @@ use crate::tables::{Tables, timers};
 
 pub(crate) fn begin_waiting(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, wait_for: WaitFor) {
     let session = &mut tables.sessions[conn];
-    let pool = &mut tables.pools[session.pool];
-    pool.queue_grows(step.now, session.claim.class);
-    let ticket = pool.queue_mut().push(session.claim.class, conn, step.now, step.now);
+    let pool = &mut tables.pools[session.pool()];
+    pool.queue_grows(step.now, session.claim().class());
+    let ticket = pool.queue_mut().push(session.claim().class(), conn, step.now, step.now);
     let since = session.waiting_since().unwrap_or(step.now);
     session.wait(since, wait_for, ticket, false);
     if !pool.asks_no_more(step.now) {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use link::end_reason::EndReason;
 use link::pinned::count_pinned;
-use link::session::{Newcomer, OwnParameters, Session, WaitFor};
+use link::session::{Newcomer, Session, WaitFor};
 use machine::Step;
 use machine::action::Action;
 use machine::arrival::Arrival;
@@ -99,7 +99,7 @@ pub(crate) fn arrived(tables: &mut Tables, definitions: &mut OpenDefinitions, st
         tables.agenda.refuse(conn, EndReason::NoSuchDatabase);
     } else if tables.stopping.has_begun() {
         tables.agenda.refuse(conn, EndReason::ShuttingDown);
-    } else if tables.sessions[conn].identity.replication.is_some() {
+    } else if tables.sessions[conn].identity().replication.is_some() {
         replicating::begin(tables, step, conn);
     } else {
         welcome_or_wait(tables, step, conn, pool, arrival.stable_backend_pid);
@@ -131,7 +131,7 @@ fn welcome_or_wait(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, pool:
 fn welcome_with_server(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, pool: PoolId) {
     // Sessions that wait already come first.
     classes::classify(tables, conn, &[]);
-    let class = tables.sessions[conn].claim.class;
+    let class = tables.sessions[conn].claim().class();
     let may_take = tables.pools[pool].queue().admits(class);
     let server = if may_take { idle_servers::take_idle(tables, step, pool, Some(conn)) } else { None };
     let server = server.map(|server| disturbances::rotate(tables, step, pool, conn, server));
@@ -150,14 +150,15 @@ pub(crate) fn welcome_linked(tables: &mut Tables, step: &mut Step<'_>, conn: Con
     links::link(tables, step, conn, server_id);
     let (session, server) = (&mut tables.sessions[conn], &mut tables.servers[server_id]);
     // No transaction has begun yet.
-    server.transaction.not_begun();
-    let (pid, held) = (server.backend.pid, server.holds_messages());
-    let tracker = session.tracker.get_or_insert_default();
+    server.transaction_mut().not_begun();
+    let (pid, held) = (server.backend().pid, server.holds_messages());
+    let pool = session.pool();
+    let tracker = session.ensure_tracker();
     if !held {
-        tracker.reported_at_login = Some(Arc::new(server.kept.reported().clone()));
+        tracker.reported_at_login = Some(Arc::new(server.kept().reported().clone()));
     }
     tracker.pinning.pin_for_life(step.now);
-    count_pinned(tracker, &mut tables.pools[session.pool]);
+    count_pinned(tracker, &mut tables.pools[pool]);
     tables.cancels.note_pid(pid, conn);
     greet(tables, step, conn, pid, notice.as_deref());
     if !held {
@@ -177,7 +178,7 @@ pub(crate) fn welcome_all(tables: &mut Tables, step: &mut Step<'_>, pool: PoolId
 
 /// The first new server has not come soon: the session is told what is known, and gets the news with its first statement.
 pub(crate) fn welcome_overdue(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
-    let pool = tables.sessions[conn].pool;
+    let pool = tables.sessions[conn].pool();
     tables.pools[pool].welcome_mut().stop_waiting(conn);
     welcome(tables, step, conn);
 }
@@ -186,12 +187,12 @@ fn welcome(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
     let notice = take_base(tables, conn);
     let session = &mut tables.sessions[conn];
     session.let_in(step.now);
-    let pid = session.identity.pid(conn);
-    if session.identity.cancel_secret.pid().is_some() {
+    let pid = session.identity().pid(conn);
+    if session.identity().cancel_secret.pid().is_some() {
         tables.cancels.note_pid(pid, conn);
     }
     greet(tables, step, conn, pid, notice.as_deref());
-    if !tables.sessions[conn].incoming.inbox.is_empty() {
+    if !tables.sessions[conn].incoming().inbox().is_empty() {
         tables.agenda.reconsider(conn);
     }
     timers::arm_session(tables, conn);
@@ -201,23 +202,21 @@ fn welcome(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
 /// own, if there is one.
 fn take_base(tables: &mut Tables, conn: ConnId) -> Option<String> {
     let session = tables.sessions.get_mut(conn)?;
-    let pool = tables.pools.get(session.pool)?;
+    let pool = tables.pools.get(session.pool())?;
     let report = pool.welcome().report()?;
-    session.own = OwnParameters::begun(session.parameters.known(), report.edition);
-    if session.tracker.is_none()
-        && let Some(known) = tables.caches.interned.laid(&session.parameters, &report.parameters)
+    session.begin_with(report);
+    if session.tracker().is_none()
+        && let Some(known) = tables.caches.interned.laid(session.parameters(), &report.parameters)
     {
-        session.confirmed = Arc::ptr_eq(&known, &report.parameters);
-        session.reset_to = report.reset_to();
-        session.parameters = known;
+        session.take_parameters(known, report);
         return None;
     }
-    let own = session.parameters.spelled(|index, value| {
+    let own = session.parameters().spelled(|index, value| {
         let name = tables.caches.tracked.names().nth(index)?;
         canonical(name.as_bytes(), value, report.parameters.get(index)).map(Cow::into_owned)
     });
-    let mut parameters = own.as_ref().unwrap_or(&session.parameters).over(&report.parameters);
-    let state = session.tracker.as_ref().map(|tracker| &**tracker.state());
+    let mut parameters = own.as_ref().unwrap_or(session.parameters()).over(&report.parameters);
+    let state = session.tracker().map(|tracker| &**tracker.state());
     let mut others = begun_others(report, state, &tables.caches.tracked);
     let key = Learnt::key(&parameters, state, report, &tables.caches.tracked);
     let nothing_learnt = key.is_none();
@@ -225,7 +224,7 @@ fn take_base(tables: &mut Tables, conn: ConnId) -> Option<String> {
         parameters = parameters.learnt(&reported.parameters, &report.parameters);
         others = Arc::clone(&reported.others);
     }
-    if let Some(tracker) = session.tracker.as_mut().filter(|_| !others.is_empty()) {
+    if let Some(tracker) = session.tracker_mut().filter(|_| !others.is_empty()) {
         tracker.reported_at_login = Some(others);
     }
     let asked =
@@ -237,22 +236,20 @@ fn take_base(tables: &mut Tables, conn: ConnId) -> Option<String> {
         notice
     });
     let is_short = parameters.get(Tracked::APPLICATION_NAME).is_none_or(|name| name.len() <= NAME_LEN_MAX);
-    let own = std::mem::replace(&mut session.parameters, tables.caches.interned.intern(parameters));
+    let own = session.take_parameters(tables.caches.interned.intern(parameters), report);
     // Only a result that is the same next time is kept: without values learnt from servers and without a NOTICE.
-    if nothing_learnt && is_short && notice.is_none() && session.tracker.is_none() {
-        tables.caches.interned.keep_laid(own, Arc::clone(&report.parameters), Arc::clone(&session.parameters));
+    if nothing_learnt && is_short && notice.is_none() && session.tracker().is_none() {
+        tables.caches.interned.keep_laid(own, Arc::clone(&report.parameters), Arc::clone(session.parameters()));
     }
-    session.confirmed = session.tracker.is_none() && Arc::ptr_eq(&session.parameters, &report.parameters);
-    session.reset_to = report.reset_to();
     notice
 }
 
 /// Sends the end of the login.
 fn greet(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, pid: i32, remark: Option<&str>) {
     let session = &mut tables.sessions[conn];
-    let report = tables.pools[session.pool].welcome().report().expect("a server of its pool has logged in");
-    let (parameters, identity) = (Arc::clone(&session.parameters), Arc::clone(&session.identity));
-    let others = session.tracker.as_ref().and_then(|tracker| tracker.reported_at_login.clone());
+    let report = tables.pools[session.pool()].welcome().report().expect("a server of its pool has logged in");
+    let (parameters, identity) = (Arc::clone(session.parameters()), Arc::clone(session.identity()));
+    let others = session.tracker().and_then(|tracker| tracker.reported_at_login.clone());
     let nothing = Reported::new();
     let others = others.as_deref().unwrap_or(&nothing);
     let notify = &tables.settings.global.startup.login_notify_message;

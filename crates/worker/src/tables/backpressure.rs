@@ -12,8 +12,8 @@ pub(crate) fn balance_if_paused(tables: &mut Tables, step: &mut Step<'_>, conn: 
     // It may have ended just now.
     let Some(session) = tables.sessions.get(conn) else { return };
     let server_reads =
-        session.server().and_then(|id| tables.servers.get(id)).is_none_or(|server| server.flow.is_reading());
-    if !session.flow.is_reading() || !session.flow.is_clear() || !server_reads {
+        session.server().and_then(|id| tables.servers.get(id)).is_none_or(|server| server.flow().is_reading());
+    if !session.flow().is_reading() || !session.flow().is_clear() || !server_reads {
         balance_session(tables, step, conn);
     }
 }
@@ -24,11 +24,8 @@ pub(crate) fn stash(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, byte
     if bytes.is_empty() {
         return;
     }
-    if session.incoming.inbox.capacity() == 0 {
-        session.incoming.inbox = tables.caches.buffers.take();
-    }
-    session.incoming.inbox.extend_from_slice(bytes);
-    if session.incoming.inbox.len() >= limits::CHUNK_LEN_MAX {
+    session.incoming_mut().stash(bytes, || tables.caches.buffers.take());
+    if session.incoming().inbox().len() >= limits::CHUNK_LEN_MAX {
         balance_session(tables, step, conn);
     }
 }
@@ -37,10 +34,10 @@ pub(crate) fn stash(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, byte
 pub(crate) fn balance_session(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
     // The event may arrive after its connection was closed.
     let Some(session) = tables.sessions.get_mut(conn) else { return };
-    let roomy = session.incoming.inbox.len() < limits::CHUNK_LEN_MAX;
-    let clear = session.flow.is_clear();
+    let roomy = session.incoming().inbox().len() < limits::CHUNK_LEN_MAX;
+    let clear = session.flow().is_clear();
     // A client that does not read the pooler's own answers (to Sync, Close) is not read either (I10).
-    let has_room = session.flow.backlog().len() < 2 * limits::CHUNK_LEN_MAX;
+    let has_room = session.flow().backlog().len() < 2 * limits::CHUNK_LEN_MAX;
     let (read, server) = match session.state() {
         SessionState::Idle { .. } => (has_room && (roomy || !session.waits_for_listener()), None),
         SessionState::Welcoming { .. }
@@ -51,17 +48,17 @@ pub(crate) fn balance_session(tables: &mut Tables, step: &mut Step<'_>, conn: Co
         SessionState::Linked { server } | SessionState::Replicating { server } => {
             match tables.servers.get_mut(server) {
                 Some(link) => {
-                    let deep = link.ledger.depth() >= limits::OWED_MAX;
+                    let deep = link.ledger().depth() >= limits::OWED_MAX;
                     // A message that must be whole before it is sent may be longer than a chunk.
                     let held = link.holds_messages();
-                    (has_room && link.flow.is_clear() && !deep && (roomy || !held), Some((server, link)))
+                    (has_room && link.flow().is_clear() && !deep && (roomy || !held), Some((server, link)))
                 }
                 None => (roomy, None),
             }
         }
     };
-    step.actions.watch(conn, &mut session.flow, read);
+    step.actions.watch(conn, session.flow_mut(), read);
     if let Some((id, link)) = server {
-        step.actions.watch(id, &mut link.flow, clear || does(&tables.settings, Fault::ReadOn));
+        step.actions.watch(id, link.flow_mut(), clear || does(&tables.settings, Fault::ReadOn));
     }
 }

@@ -38,7 +38,7 @@ pub(crate) struct Canceller {
 impl Canceller {
     /// Whether its query still runs.
     fn still_applies(&self, server: &Server, settings: &Settings) -> bool {
-        let own = matches!(server.ledger.owner(), Some(Answerer::Client | Answerer::Nobody | Answerer::Prepare))
+        let own = matches!(server.ledger().owner(), Some(Answerer::Client | Answerer::Nobody | Answerer::Prepare))
             || server.is_answering_its_own();
         let ended = self.overdue && server.overdue_since().is_none();
         own && !ended || machine::sabotage::forwards_late_cancel(settings)
@@ -51,7 +51,7 @@ impl Canceller {
             return false;
         }
         self.sent = true;
-        let request = CancelRequest { pid: server.backend.pid, secret: &server.backend.secret };
+        let request = CancelRequest { pid: server.backend().pid, secret: &server.backend().secret };
         step.actions.send_new(conn, |out| request.encode(out));
         true
     }
@@ -130,22 +130,22 @@ impl Cancels {
     /// Opens a connection to cancel a server's query. `None`: too many are under way, or the server cannot be
     /// cancelled.
     pub(crate) fn start(&mut self, step: &mut Step<'_>, server_id: ConnId, server: &mut Server) -> Option<ConnId> {
-        if server.cancel.under_way() >= limits::CANCELS_PER_SERVER_MAX || server.backend.secret.is_empty() {
+        if server.cancel().under_way() >= limits::CANCELS_PER_SERVER_MAX || server.backend().secret.is_empty() {
             return None;
         }
-        server.cancel.begins();
+        server.cancel_mut().begins();
         let canceller = Canceller {
             server: server_id,
-            pool: server.pool,
+            pool: server.pool(),
             sent: false,
             overdue: server.overdue_since().is_some(),
-            encryption: Encryption::like(server.identity.encryption()),
+            encryption: Encryption::like(server.identity().encryption()),
             since: step.now,
             flow: Flow::default(),
             armed: Armed::default(),
         };
         let conn = self.under_way.insert_with(|_| canceller);
-        step.actions.push(Action::Open { conn, address: server.identity.address().clone() });
+        step.actions.push(Action::Open { conn, address: server.identity().address().clone() });
         Some(conn)
     }
 
@@ -174,10 +174,10 @@ pub(crate) fn refuse_first(
     session: &mut Session,
     (code, message): (SqlState, &str),
 ) -> bool {
-    let Some(end) = first_request_len(&session.incoming.inbox) else { return false };
-    session.incoming.inbox.drain(..end);
+    let Some(end) = first_request_len(session.incoming().inbox()) else { return false };
+    session.incoming_mut().drain(end);
     let has_server = session.server().is_some();
-    if let Some(tracker) = &mut session.tracker
+    if let Some(tracker) = session.tracker_mut()
         && tracker.journal.remember_role()
         && has_server
     {

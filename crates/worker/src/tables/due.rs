@@ -77,11 +77,11 @@ impl Earliest {
 
 impl View<'_> {
     pub(crate) fn session_deadline(&self, session: &Session) -> Option<(Time, Due)> {
-        let pool = self.pools.get(session.pool);
+        let pool = self.pools.get(session.pool());
         let rules = pool.map(|pool| pool.rules());
         let mut earliest = Earliest::default();
         if let Some(ListenerWait::ToSend { since }) =
-            session.tracker.as_ref().map(|tracker| tracker.notifications.listener_wait())
+            session.tracker().map(|tracker| tracker.notifications.listener_wait())
             && pool.is_some_and(Pool::needs_listener)
         {
             // A session without a server would have to wait for one to listen on, and then keep it; that server is
@@ -135,31 +135,37 @@ impl View<'_> {
         // The server was closed in this step, which ends its session too.
         let Some(server) = self.servers.get(server) else { return };
         let rules = pool.rules();
-        let torn = session.is_torn() && server.flow.is_clear();
-        if torn || !session.flow.is_clear() {
-            earliest.add(session.progress_at, Some(limits::STALL), Due::Refuse(Overdue::Stalled));
+        let torn = session.is_torn() && server.flow().is_clear();
+        if torn || !session.flow().is_clear() {
+            earliest.add(session.progress_at(), Some(limits::STALL), Due::Refuse(Overdue::Stalled));
         }
-        if server.ledger.depth() > 0 {
+        if server.ledger().depth() > 0 {
             match server.overdue_since() {
                 Some(at) => earliest.add(at, self.settings.global.waiting.query_cancel_timeout, Due::GiveUpQuery),
                 None if rules.follows() => {
-                    earliest.add(server.transaction.query_at(), rules.query_timeout(), Due::CancelQuery)
+                    earliest.add(server.transaction().query_at(), rules.query_timeout(), Due::CancelQuery)
                 }
-                None => earliest.add(server.transaction.query_at(), rules.query_timeout(), Due::Refuse(Overdue::Query)),
+                None => {
+                    earliest.add(server.transaction().query_at(), rules.query_timeout(), Due::Refuse(Overdue::Query))
+                }
             }
-        } else if server.transaction.status() == Status::Idle && !server.ledger.is_open() {
-            earliest.add(server.transaction.query_at(), rules.client_idle_timeout(), Due::Refuse(Overdue::ClientIdle));
+        } else if server.transaction().status() == Status::Idle && !server.ledger().is_open() {
+            earliest.add(
+                server.transaction().query_at(),
+                rules.client_idle_timeout(),
+                Due::Refuse(Overdue::ClientIdle),
+            );
         } else if !does(self.settings, Fault::ForgiveIdleTransactions) {
             earliest.add(
-                server.transaction.query_at(),
+                server.transaction().query_at(),
                 rules.idle_transaction_timeout(),
                 Due::Refuse(Overdue::IdleTransaction),
             );
         }
         if let Some(began) = server
-            .transaction
+            .transaction()
             .began_at()
-            .filter(|_| server.ledger.depth() > 0 || server.transaction.status() != Status::Idle)
+            .filter(|_| server.ledger().depth() > 0 || server.transaction().status() != Status::Idle)
         {
             earliest.add(began, rules.transaction_timeout(), Due::Refuse(Overdue::Transaction));
         }
@@ -167,12 +173,12 @@ impl View<'_> {
 
     /// Whether nothing is heard of a server's host yet, while there is another to go to.
     fn has_silent_host(&self, server: &Server) -> bool {
-        let is_silent = matches!(server.state(), ServerState::Connecting) && server.identity.local().is_none();
+        let is_silent = matches!(server.state(), ServerState::Connecting) && server.identity().local().is_none();
         let other = |pool: &Pool| {
-            let (host, connected_at) = (server.identity.host(), server.identity.connected_at());
+            let (host, connected_at) = (server.identity().host(), server.identity().connected_at());
             pool.has_other_host(host, connected_at)
         };
-        is_silent && self.pools.get(server.pool).is_some_and(other)
+        is_silent && self.pools.get(server.pool()).is_some_and(other)
     }
 
     pub(crate) fn server_deadline(&self, conn: ConnId) -> Option<(Time, CloseReason)> {
@@ -181,48 +187,50 @@ impl View<'_> {
 
     fn server_due(&self, conn: ConnId) -> Option<(Time, CloseReason)> {
         let server = self.servers.get(conn)?;
-        let limits = self.pools.get(server.pool)?.rules().servers();
+        let limits = self.pools.get(server.pool())?.rules().servers();
         match *server.state() {
             ServerState::Connecting | ServerState::LoggingIn(_) | ServerState::Busy(Chore::Setup | Chore::Base) => {
                 let timeout = self.settings.global.servers.server_connect_timeout;
                 let silent = self.has_silent_host(server).then_some(limits::CONNECT_NEXT);
                 let patience = timeout.into_iter().chain(silent).min()?;
-                Some((server.identity.connected_at() + patience, CloseReason::ConnectTimeout))
+                Some((server.identity().connected_at() + patience, CloseReason::ConnectTimeout))
             }
             ServerState::Busy(Chore::First) => {
-                Some((server.work.since() + limits::FIRST_NAMES, CloseReason::ChoreTimeout { chore: Chore::First }))
+                Some((server.work().since() + limits::FIRST_NAMES, CloseReason::ChoreTimeout { chore: Chore::First }))
             }
             ServerState::Busy(chore) => {
-                Some((server.work.since() + limits::HOUSEKEEPING, CloseReason::ChoreTimeout { chore }))
+                Some((server.work().since() + limits::HOUSEKEEPING, CloseReason::ChoreTimeout { chore }))
             }
             ServerState::Draining { cancelled: false, .. } => {
-                Some((server.work.since() + limits::DRAIN, CloseReason::ClientGone))
+                Some((server.work().since() + limits::DRAIN, CloseReason::ClientGone))
             }
-            ServerState::Draining { .. } if !server.ledger.is_clear() => {
-                Some((server.work.since() + limits::DRAIN + limits::DRAIN_CANCELLED, CloseReason::ClientGone))
+            ServerState::Draining { .. } if !server.ledger().is_clear() => {
+                Some((server.work().since() + limits::DRAIN + limits::DRAIN_CANCELLED, CloseReason::ClientGone))
             }
             // A cancel is under way.
-            ServerState::Draining { .. } => Some((server.work.since() + limits::HOUSEKEEPING, CloseReason::ClientGone)),
+            ServerState::Draining { .. } => {
+                Some((server.work().since() + limits::HOUSEKEEPING, CloseReason::ClientGone))
+            }
             ServerState::Idle => {
-                let surplus = self.pools.get(server.pool).is_some_and(Pool::has_surplus);
-                if limits.is_used_up(server.work.uses()) {
-                    return Some((server.work.since(), CloseReason::MaxUses));
+                let surplus = self.pools.get(server.pool()).is_some_and(Pool::has_surplus);
+                if limits.is_used_up(server.work().uses()) {
+                    return Some((server.work().since(), CloseReason::MaxUses));
                 }
                 let idle = limits.idle_timeout().filter(|_| surplus);
-                let idle = idle.map(|after| (server.work.since() + after, CloseReason::IdleTimeout));
-                let too_old_at = limits.too_old_at(server.identity.connected_at(), server.work.uses());
+                let idle = idle.map(|after| (server.work().since() + after, CloseReason::IdleTimeout));
+                let too_old_at = limits.too_old_at(server.identity().connected_at(), server.work().uses());
                 idle.into_iter().chain(too_old_at.map(|at| (at, CloseReason::LifetimeOver))).min_by_key(|(at, _)| *at)
             }
-            ServerState::Listening if !server.ledger.is_clear() => {
-                Some((server.transaction.query_at() + limits::HOUSEKEEPING, CloseReason::ListenTimeout))
+            ServerState::Listening if !server.ledger().is_clear() => {
+                Some((server.transaction().query_at() + limits::HOUSEKEEPING, CloseReason::ListenTimeout))
             }
             ServerState::Listening => {
-                let unused = self.pools.get(server.pool)?.listens_for_none();
-                unused.then_some((server.work.since() + limits::LISTENER_IDLE, CloseReason::NobodyListens))
+                let unused = self.pools.get(server.pool())?.listens_for_none();
+                unused.then_some((server.work().since() + limits::LISTENER_IDLE, CloseReason::NobodyListens))
             }
             // With cancels under way, the end of the last one ends this state.
-            ServerState::Held if server.cancel.under_way() == 0 => {
-                Some((server.work.since() + limits::HOUSEKEEPING, CloseReason::HalfMessage))
+            ServerState::Held if server.cancel().under_way() == 0 => {
+                Some((server.work().since() + limits::HOUSEKEEPING, CloseReason::HalfMessage))
             }
             ServerState::Linked(_) | ServerState::Own(_) | ServerState::Held => None,
         }
@@ -327,7 +335,7 @@ mod tests {
             });
             let (now, conn) = (scene.now, scene.idle_server(scene.now));
             if used {
-                scene.tables.servers[conn].work.count_use();
+                scene.tables.servers[conn].work_mut().count_use();
             }
             let due = scene.tables.view().server_deadline(conn);
             assert_eq!(due, expected.map(|(after, why)| (now + after, why)), "{case}");

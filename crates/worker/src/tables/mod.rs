@@ -128,8 +128,8 @@ impl Tables {
         let SessionState::Waiting { ticket, wait_for, .. } = session.state() else {
             unreachable!("only a waiting session is in a queue");
         };
-        let pool = &mut self.pools[session.pool];
-        pool.leave_queue(wait_for, session.claim.class, ticket);
+        let pool = &mut self.pools[session.pool()];
+        pool.leave_queue(wait_for, session.claim().class(), ticket);
         self.agenda.publish_shared(pool);
     }
 
@@ -150,8 +150,8 @@ impl Tables {
 
     pub(crate) fn flow(&self, conn: ConnId) -> Option<&Flow> {
         match conn.kind() {
-            Kind::Client => self.sessions.get(conn).map(|session| &session.flow),
-            Kind::Server => self.servers.get(conn).map(|server| &server.flow),
+            Kind::Client => self.sessions.get(conn).map(|session| session.flow()),
+            Kind::Server => self.servers.get(conn).map(|server| server.flow()),
             Kind::Cancel => self.cancels.get(conn).map(|canceller| &canceller.flow),
             Kind::Login | Kind::Lookup | Kind::Peer => None,
         }
@@ -159,8 +159,8 @@ impl Tables {
 
     pub(crate) fn flow_mut(&mut self, conn: ConnId) -> Option<&mut Flow> {
         match conn.kind() {
-            Kind::Client => self.sessions.get_mut(conn).map(|session| &mut session.flow),
-            Kind::Server => self.servers.get_mut(conn).map(|server| &mut server.flow),
+            Kind::Client => self.sessions.get_mut(conn).map(|session| session.flow_mut()),
+            Kind::Server => self.servers.get_mut(conn).map(|server| server.flow_mut()),
             Kind::Cancel => self.cancels.get_mut(conn).map(|canceller| &mut canceller.flow),
             Kind::Login | Kind::Lookup | Kind::Peer => None,
         }

@@ -83,6 +83,11 @@ impl Scene {
     }
 
     pub(crate) fn session(&mut self) -> ConnId {
+        self.session_with(CancelSecret::Short([0; 4]))
+    }
+
+    /// A session whose client has this secret for cancel requests.
+    pub(crate) fn session_with(&mut self, cancel_secret: CancelSecret) -> ConnId {
         let now = self.now;
         let parameters = Arc::new(self.tables.caches.tracked.empty());
         let serial = Serial(self.next_serial);
@@ -98,7 +103,7 @@ impl Scene {
                 peer,
                 encryption: None,
                 connected_at: now,
-                cancel_secret: CancelSecret::Short([0; 4]),
+                cancel_secret,
                 pid_key: PidKey::default(),
                 replication: None,
             };
@@ -118,8 +123,13 @@ impl Scene {
     /// A session that has waited for a server since then.
     pub(crate) fn waiter(&mut self, since: Time) -> ConnId {
         let conn = self.session();
+        self.begin_waiting(conn, since);
+        conn
+    }
+
+    /// A session has waited for a server since then.
+    pub(crate) fn begin_waiting(&mut self, conn: ConnId, since: Time) {
         let ticket = self.tables.pools[POOL].queue_mut().push(DEFAULT, conn, since, since);
         self.tables.sessions[conn].wait(since, WaitFor::Server, ticket, false);
-        conn
     }
 }

@@ -35,7 +35,7 @@ impl View<'_> {
             }
         };
         for (_, session) in self.sessions.iter() {
-            count(session.pool, &mut |pool| match session.state() {
+            count(session.pool(), &mut |pool| match session.state() {
                 SessionState::Idle { .. } | SessionState::Linked { .. } | SessionState::Replicating { .. } => {
                     pool.clients.active += 1
                 }
@@ -53,9 +53,9 @@ impl View<'_> {
         }
         for (_, server) in self.servers.iter() {
             let stale = is_stale(now, server, self.settings);
-            let is_closing = server.end.close_needed.is_some();
-            count(server.pool, &mut |pool| pool.closing_servers += u32::from(is_closing));
-            count(server.pool, &mut |pool| match server_state(server, stale) {
+            let is_closing = server.end().close_needed().is_some();
+            count(server.pool(), &mut |pool| pool.closing_servers += u32::from(is_closing));
+            count(server.pool(), &mut |pool| match server_state(server, stale) {
                 "active" | "listening" => pool.servers.active += 1,
                 "being_canceled" => pool.servers.being_canceled += 1,
                 "idle" => pool.servers.idle += 1,
@@ -94,7 +94,7 @@ impl View<'_> {
                 SessionState::Waiting { since, .. }
                 | SessionState::Welcoming { since }
                 | SessionState::Opening { since, .. } => {
-                    waiting.entry(session.pool).or_default().push((since, id));
+                    waiting.entry(session.pool()).or_default().push((since, id));
                 }
             }
         }
@@ -115,9 +115,9 @@ impl View<'_> {
             SessionState::Waiting { wait_for, .. } => !matches!(wait_for, WaitFor::Login | WaitFor::Own),
             // It may have been closed in this step.
             SessionState::Linked { server } => self.servers.get(server).is_some_and(|server| {
-                server.ledger.owing() != (0, false)
-                    || matches!(session.claim.admission, Admission::Waits { .. })
-                    || server.hold.is_on() && !session.incoming.inbox.is_empty()
+                server.ledger().owing() != (0, false)
+                    || matches!(session.claim().admission(), Admission::Waits { .. })
+                    || server.hold().is_on() && !session.incoming().inbox().is_empty()
             }),
             SessionState::Replicating { server } => {
                 self.servers.get(server).is_some_and(|server| server.is_answering_its_own())
@@ -130,21 +130,21 @@ impl View<'_> {
     /// What a client is doing.
     fn doing(&self, session: &Session) -> Doing {
         let waits = matches!(session.state(), SessionState::Waiting { .. });
-        let text = if waits { first_text(session, &session.incoming.inbox) } else { None };
+        let text = if waits { first_text(session, session.incoming().inbox()) } else { None };
         let waits_with = text.map(beginning);
         // It may have been closed in this step, and the session with it.
         let Some(server) = session.server().and_then(|server| self.servers.get(server)) else {
             let has_request = waits && self.has_request(session);
-            let statement = self.statistics.fingerprint(session.last_statement);
+            let statement = self.statistics.fingerprint(session.last_statement());
             return Doing { statement, has_request, waits_with, ..Doing::default() };
         };
-        let (transaction, is_answered) = (&server.transaction, server.ledger.is_clear());
-        let (is_open, runs) = (transaction.status() != Status::Idle, server.ledger.statement());
+        let (transaction, is_answered) = (server.transaction(), server.ledger().is_clear());
+        let (is_open, runs) = (transaction.status() != Status::Idle, server.ledger().statement());
         Doing {
             has_request: self.has_request(session),
-            statement: self.statistics.fingerprint(if runs.is_known() { runs } else { session.last_statement }),
+            statement: self.statistics.fingerprint(if runs.is_known() { runs } else { session.last_statement() }),
             began_at: if is_open || !is_answered { transaction.began_at() } else { None },
-            waited_us: server.work.waited_us(),
+            waited_us: server.work().waited_us(),
             idle_since: (is_open && is_answered).then_some(transaction.query_at()),
             has_failed: transaction.status() == Status::Failed,
             waits_with,
@@ -159,9 +159,8 @@ impl View<'_> {
     }
 
     pub(crate) fn object_sizes(&self) -> ObjectSizes {
-        let sessions =
-            self.sessions.iter().map(|(_, session)| session.incoming.inbox.capacity() + session.flow.weight());
-        let servers = self.servers.iter().map(|(_, server)| server.incoming.capacity() + server.flow.weight());
+        let sessions = self.sessions.iter().map(|(_, session)| session.incoming().capacity() + session.flow().weight());
+        let servers = self.servers.iter().map(|(_, server)| server.incoming().capacity() + server.flow().weight());
         let size = |bytes: usize| u32::try_from(bytes).unwrap_or(u32::MAX);
         ObjectSizes {
             session: size(size_of::<Session>()),
@@ -173,18 +172,18 @@ impl View<'_> {
 
     /// The process id that the client got.
     fn shown_pid(&self, conn: ConnId, session: &Session) -> i32 {
-        let tracker = session.tracker.as_ref();
-        let real = session.identity.replication.is_some()
+        let tracker = session.tracker();
+        let real = session.identity().replication.is_some()
             || tracker.is_some_and(|tracker| tracker.pinning.pins().any(Pins::BACKEND_PID));
         let server = session.server().filter(|_| real).and_then(|server| self.servers.get(server));
-        server.map_or_else(|| session.identity.pid(conn), |server| server.backend.pid)
+        server.map_or_else(|| session.identity().pid(conn), |server| server.backend().pid)
     }
 
     fn client_snapshot(&self, conn: ConnId, session: &Session) -> ClientSnapshot {
-        let pool = self.pools.get(session.pool);
+        let pool = self.pools.get(session.pool());
         let key = pool.map(|pool| pool.key().clone()).unwrap_or_else(|| units::id::PoolKey {
-            database: session.identity.database.clone(),
-            user: session.identity.user.clone(),
+            database: session.identity().database.clone(),
+            user: session.identity().user.clone(),
         });
         let (state, waiting_since) = match session.state() {
             SessionState::Idle { .. } => ("idle", None),
@@ -197,40 +196,40 @@ impl View<'_> {
             // Not shown.
             SessionState::Leaving { .. } => ("idle", None),
         };
-        let name = session.parameters.get(Tracked::APPLICATION_NAME).unwrap_or_default();
-        let replication = session.identity.replication.as_ref().map(|asked| asked.kind);
+        let name = session.parameters().get(Tracked::APPLICATION_NAME).unwrap_or_default();
+        let replication = session.identity().replication.as_ref().map(|asked| asked.kind);
         ClientSnapshot {
-            serial: session.identity.serial,
-            name: session.identity.name,
+            serial: session.identity().serial,
+            name: session.identity().name,
             conn,
             key,
-            user: session.identity.user.clone(),
+            user: session.identity().user.clone(),
             state,
-            peer: session.identity.peer,
-            tls: session.identity.encryption.as_ref().map(|facts| facts.shown()),
+            peer: session.identity().peer,
+            tls: session.identity().encryption.as_ref().map(|facts| facts.shown()),
             times: ClientTimes {
-                connected_at: session.identity.connected_at,
-                request_at: session.request_at,
+                connected_at: session.identity().connected_at,
+                request_at: session.request_at(),
                 waiting_since,
             },
             link: session
                 .server()
-                .map(|conn| LinkSnapshot { conn, name: self.servers.get(conn).map(|server| server.identity.name()) }),
+                .map(|conn| LinkSnapshot { conn, name: self.servers.get(conn).map(|server| server.identity().name()) }),
             application_name: String::from_utf8_lossy(name).into_owned(),
             pid: self.shown_pid(conn, session),
-            class: session.claim.class,
+            class: session.claim().class(),
             ties: Ties {
                 fidelity: pool
                     .filter(|pool| pool.rules().mode() != PoolMode::Session && replication.is_none())
                     .map(|pool| pool.rules().fidelity()),
-                pin: session.tracker.as_ref().and_then(|tracker| tracker.pinning.snapshot()),
+                pin: session.tracker().and_then(|tracker| tracker.pinning.snapshot()),
                 replication,
             },
             doing: self.doing(session),
             kept: kept(
-                session.statements.names.as_ref().map_or(0, |names| names.len()),
-                &session.incoming.inbox,
-                &session.flow,
+                session.statements().names().map_or(0, |names| names.len()),
+                session.incoming().inbox(),
+                session.flow(),
             ),
         }
     }
@@ -238,39 +237,40 @@ impl View<'_> {
     /// What the session that a server was opened for has asked for.
     fn replication_of(&self, server: &Server) -> Option<ReplicationKind> {
         // It may have ended in this very step, and its server with it.
-        let session = self.sessions.get(server.identity.opened_for_session()?)?;
-        session.identity.replication.as_ref().map(|asked| asked.kind)
+        let session = self.sessions.get(server.identity().opened_for_session()?)?;
+        session.identity().replication.as_ref().map(|asked| asked.kind)
     }
 
     fn server_snapshot(&self, now: Time, conn: ConnId, server: &Server) -> Option<ServerSnapshot> {
-        let pool = self.pools.get(server.pool)?;
+        let pool = self.pools.get(server.pool())?;
         let stale = is_stale(now, server, self.settings);
-        let name = server.kept.name_at_postgresql();
+        let name = server.kept().name_at_postgresql();
         Some(ServerSnapshot {
-            serial: server.identity.serial(),
-            name: server.identity.name(),
+            serial: server.identity().serial(),
+            name: server.identity().name(),
             conn,
             pool: pool.id(),
             key: pool.key().clone(),
             state: server_state(server, stale),
             ends: ServerEnds {
-                host: Arc::clone(server.identity.host()),
-                address: Arc::clone(server.identity.address()),
-                local: server.identity.local(),
+                host: Arc::clone(server.identity().host()),
+                address: Arc::clone(server.identity().address()),
+                local: server.identity().local(),
             },
             times: ServerTimes {
-                connected_at: server.identity.connected_at(),
-                request_at: server.transaction.query_at(),
+                connected_at: server.identity().connected_at(),
+                request_at: server.transaction().query_at(),
             },
-            link: server
-                .session()
-                .map(|conn| LinkSnapshot { conn, name: self.sessions.get(conn).map(|session| session.identity.name) }),
-            remote_pid: server.backend.pid,
+            link: server.session().map(|conn| LinkSnapshot {
+                conn,
+                name: self.sessions.get(conn).map(|session| session.identity().name),
+            }),
+            remote_pid: server.backend().pid,
             application_name: String::from_utf8_lossy(name).into_owned(),
-            close_needed: server.end.close_needed.is_some(),
-            tls: server.identity.encryption().facts().map(|facts| Arc::clone(&facts.shown)),
+            close_needed: server.end().close_needed().is_some(),
+            tls: server.identity().encryption().facts().map(|facts| Arc::clone(&facts.shown)),
             replication: self.replication_of(server),
-            kept: kept(server.statements.prepared_len(), server.incoming.inbox(), &server.flow),
+            kept: kept(server.statements().prepared_len(), server.incoming().inbox(), server.flow()),
         })
     }
 }
@@ -291,7 +291,7 @@ fn kept(statements: usize, received: &[u8], flow: &Flow) -> Kept {
 
 fn server_state(server: &Server, stale: bool) -> &'static str {
     match *server.state() {
-        ServerState::Linked(_) | ServerState::Own(_) if server.cancel.under_way() > 0 => "being_canceled",
+        ServerState::Linked(_) | ServerState::Own(_) if server.cancel().under_way() > 0 => "being_canceled",
         ServerState::Linked(_) | ServerState::Own(_) | ServerState::Draining { .. } => "active",
         ServerState::Listening => "listening",
         ServerState::Held => "being_canceled",

@@ -13,14 +13,14 @@ const LOGIN_COUNTS_FOR: Duration = Duration::from_millis(333);
 /// with `server_check_delay = 0`, too, it counts as such for a moment, as in PgBouncer.
 #[inline]
 pub(crate) fn is_stale(now: Time, server: &Server, settings: &Settings) -> bool {
-    is_stale_since(now, server, server.work.since(), settings)
+    is_stale_since(now, server, server.work().since(), settings)
 }
 
 /// As [`is_stale`], for a server that has idled since `idle_since`.
 #[inline]
 pub(crate) fn is_stale_since(now: Time, server: &Server, idle_since: Time, settings: &Settings) -> bool {
     let delay = settings.global.servers.server_check_delay;
-    let delay = if server.work.uses() == 0 { delay.max(LOGIN_COUNTS_FOR) } else { delay };
+    let delay = if server.work().uses() == 0 { delay.max(LOGIN_COUNTS_FOR) } else { delay };
     now > idle_since + delay
 }
 
@@ -34,7 +34,8 @@ mod tests {
         let mut scene = Scene::new(|settings| settings.global.servers.server_check_delay = Duration::ZERO);
         let conn = scene.idle_server(scene.now);
         let mut is_checked = |uses: u32, idle: Duration| {
-            (scene.tables.servers[conn].work.uses()..uses).for_each(|_| scene.tables.servers[conn].work.count_use());
+            (scene.tables.servers[conn].work().uses()..uses)
+                .for_each(|_| scene.tables.servers[conn].work_mut().count_use());
             is_stale(scene.now + idle, &scene.tables.servers[conn], &scene.tables.settings)
         };
         let moment = Duration::from_millis(1);

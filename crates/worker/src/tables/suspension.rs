@@ -47,7 +47,7 @@ pub(crate) fn hold_session(tables: &mut Tables, step: &mut Step<'_>, conn: ConnI
     // It may have ended since it was asked for.
     let Some(session) = tables.sessions.get_mut(conn).filter(|_| is_suspended) else { return };
     if !matches!(session.state(), SessionState::Console { .. }) {
-        step.actions.hold(conn, &mut session.flow, true);
+        step.actions.hold(conn, session.flow_mut(), true);
     }
 }
 
@@ -65,8 +65,8 @@ pub(crate) fn hold_server(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId
         ServerState::Draining { .. } | ServerState::Held => false,
     };
     if is_used {
-        let holds = server.flow.is_clear() && !does(&tables.settings, Fault::ReadSuspended);
-        step.actions.hold(conn, &mut server.flow, holds);
+        let holds = server.flow().is_clear() && !does(&tables.settings, Fault::ReadSuspended);
+        step.actions.hold(conn, server.flow_mut(), holds);
     }
 }
 
@@ -80,10 +80,10 @@ pub(crate) fn counts(tables: &Tables) -> Option<SuspendedCounts> {
         match session.state() {
             SessionState::Console { rights, .. } => counts.consoles += u32::from(rights == ConsoleRights::Admin),
             SessionState::Leaving { .. } => {}
-            _ => counts.unsent += u32::from(!session.flow.is_clear()),
+            _ => counts.unsent += u32::from(!session.flow().is_clear()),
         }
     }
-    let unsent = tables.servers.iter().filter(|(_, server)| !server.flow.is_clear()).count();
+    let unsent = tables.servers.iter().filter(|(_, server)| !server.flow().is_clear()).count();
     counts.unsent += unsent as u32;
     Some(counts)
 }

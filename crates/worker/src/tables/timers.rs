@@ -15,7 +15,7 @@ pub(crate) fn arm_session(tables: &mut Tables, conn: ConnId) {
     let session = &tables.sessions[conn];
     // Many states have no deadline.
     let Some((at, _)) = tables.view().session_deadline(session) else { return };
-    tables.deadlines.arm(Owner::Conn(conn), &mut tables.sessions[conn].armed, at);
+    tables.sessions[conn].arm(&mut tables.deadlines, conn, at);
 }
 
 /// Like [`arm_session`], but cheap where no timeout is set and nothing stalls: called while queries are forwarded.
@@ -23,8 +23,8 @@ pub(crate) fn arm_linked(tables: &mut Tables, conn: ConnId) {
     // The event may arrive after its connection was closed.
     let Some(session) = tables.sessions.get(conn) else { return };
     // It is at the console, or is being disconnected.
-    let Some(pool) = tables.pools.get(session.pool) else { return };
-    if pool.rules().times_links() || session.is_torn() || !session.flow.is_clear() {
+    let Some(pool) = tables.pools.get(session.pool()) else { return };
+    if pool.rules().times_links() || session.is_torn() || !session.flow().is_clear() {
         arm_session(tables, conn);
     }
 }
@@ -32,7 +32,7 @@ pub(crate) fn arm_linked(tables: &mut Tables, conn: ConnId) {
 pub(crate) fn arm_server(tables: &mut Tables, conn: ConnId) {
     // A linked server has no deadline of its own: its session has.
     let Some((at, _)) = tables.view().server_deadline(conn) else { return };
-    tables.deadlines.arm(Owner::Conn(conn), &mut tables.servers[conn].armed, at);
+    tables.servers[conn].arm(&mut tables.deadlines, conn, at);
 }
 
 pub(crate) fn arm_canceller(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
@@ -82,9 +82,9 @@ pub(crate) fn arm_pool(tables: &mut Tables, step: &mut Step<'_>, id: PoolId) {
 /// Whether the timer of a server that becomes idle is early enough already, as is usual after its first transaction.
 #[inline]
 pub(crate) fn is_armed_idle(now: Time, server: &Server, pool: &Pool) -> bool {
-    !pool.rules().servers().is_used_up(server.work.uses())
+    !pool.rules().servers().is_used_up(server.work().uses())
         && pool.rules().servers().idle_timeout().is_some_and(|idle| {
-            server.armed.is_by(now + idle)
-                && server.armed.is_by(server.identity.connected_at() + pool.rules().servers().lifetime())
+            server.is_armed_by(now + idle)
+                && server.is_armed_by(server.identity().connected_at() + pool.rules().servers().lifetime())
         })
 }

@@ -45,13 +45,13 @@ impl View<'_> {
 
     pub(crate) fn log_server(&self, step: &mut Step<'_>, conn: ConnId, level: Level, topic: Topic, text: String) {
         let server = &self.servers[conn];
-        let pool = &self.pools[server.pool];
+        let pool = &self.pools[server.pool()];
         let about = About::Server {
             conn,
-            name: server.identity.name(),
+            name: server.identity().name(),
             database: pool.key().database.clone(),
             user: pool.key().user.clone(),
-            address: server.identity.address().clone(),
+            address: server.identity().address().clone(),
         };
         let fact = Fact::new(level, topic, about, text);
         step.actions.tell(fact);
@@ -62,20 +62,20 @@ impl View<'_> {
     }
 
     pub(crate) fn age(&self, step: &Step<'_>, conn: ConnId) -> u64 {
-        self.servers.get(conn).map_or(0, |server| step.now.since(server.identity.connected_at()).as_secs())
+        self.servers.get(conn).map_or(0, |server| step.now.since(server.identity().connected_at()).as_secs())
     }
 
     /// Whether a session survives the loss of its server, and how many answers (one or none) it is owed.
     pub(crate) fn outlives(&self, server: &Server, session: ConnId) -> Option<usize> {
-        let (answers, batch) = server.ledger.owing();
+        let (answers, batch) = server.ledger().owing();
         let session = self.sessions.get(session)?;
-        let in_answer = server.incoming.is_within_answer();
-        let in_transaction = server.transaction.status() != Status::Idle || batch || server.ledger.is_skipping();
-        let alone = answers == 0 || (answers == 1 && session.incoming.inbox.is_empty());
-        let pool = self.pools.get(server.pool)?;
+        let in_answer = server.incoming().is_within_answer();
+        let in_transaction = server.transaction().status() != Status::Idle || batch || server.ledger().is_skipping();
+        let alone = answers == 0 || (answers == 1 && session.incoming().inbox().is_empty());
+        let pool = self.pools.get(server.pool())?;
         let mode = pool.rules().mode();
         // No server is opened any more for a database that a reload has removed.
-        let free = !pool.is_removed() && session.tracker.as_ref().is_none_or(|tracker| tracker.outlives_server());
+        let free = !pool.is_removed() && session.tracker().is_none_or(|tracker| tracker.outlives_server());
         let goes_on = free && mode != PoolMode::Session && alone && !in_answer && !in_transaction && !session.is_torn();
         goes_on.then_some(answers)
     }
@@ -84,15 +84,15 @@ impl View<'_> {
     pub(crate) fn may_be_committing(&self, conn: ConnId) -> bool {
         // It may have ended in this step.
         let Some(session) = self.sessions.get(conn) else { return false };
-        let follows = self.pools.get(session.pool).is_some_and(|pool| pool.rules().follows());
+        let follows = self.pools.get(session.pool()).is_some_and(|pool| pool.rules().follows());
         let server = session.server().and_then(|server| self.servers.get(server));
         follows && server.is_some_and(|server| server.may_commit())
     }
 
     /// The wait of a linked session for a limit.
     pub(crate) fn limit_wait(&self, session: &Session) -> Option<LimitWait> {
-        let Admission::Waits { .. } = session.claim.admission else { return None };
-        Some(self.servers.get(session.server()?)?.hold.limit_wait())
+        let Admission::Waits { .. } = session.claim().admission() else { return None };
+        Some(self.servers.get(session.server()?)?.hold().limit_wait())
     }
 
     /// If a waiter's deadline has passed: since when it has waited, and its deadline.
@@ -118,7 +118,7 @@ impl View<'_> {
     pub(crate) fn pin_limit(&self, conn: ConnId) -> Option<String> {
         let session = self.sessions.get(conn)?;
         let SessionState::Waiting { wait_for: WaitFor::Pin, .. } = session.state() else { return None };
-        self.pools.get(session.pool).map(|pool| format!("max_pinned={}", pool.rules().max_pinned()))
+        self.pools.get(session.pool()).map(|pool| format!("max_pinned={}", pool.rules().max_pinned()))
     }
 
     /// The other worker, with its oldest waiter's time, that is to get a server before this worker's oldest waiter, by
@@ -176,10 +176,10 @@ impl View<'_> {
     pub(crate) fn fitting(&self, pool: &Pool, session: Option<ConnId>) -> Option<ConnId> {
         let last = *pool.servers().idle().back()?;
         let session = session.and_then(|session| self.sessions.get(session));
-        let wanted = session.and_then(|session| session.tracker.as_ref()).map(|tracker| tracker.state());
+        let wanted = session.and_then(|session| session.tracker()).map(|tracker| tracker.state());
         let wanted = wanted.filter(|state| !state.is_initial());
         let fits = |server: &ConnId| {
-            let found = self.servers.get(*server).and_then(|server| server.kept.session_state());
+            let found = self.servers.get(*server).and_then(|server| server.kept().session_state());
             match (wanted, found) {
                 (Some(wanted), Some(found)) => Arc::ptr_eq(wanted, found) || wanted == found,
                 (wanted, found) => wanted.is_none() && found.is_none(),
@@ -198,14 +198,14 @@ impl View<'_> {
 
     /// The process ids in notifications by sessions of a pool on this worker, and those that their clients know.
     pub(crate) fn notifiers(&self, id: PoolId) -> Notifiers {
-        let servers = self.servers.iter().map(|(_, server)| server).filter(|server| server.pool == id);
-        servers.filter_map(|server| Some((server.backend.pid, self.notifier(server)?))).collect()
+        let servers = self.servers.iter().map(|(_, server)| server).filter(|server| server.pool() == id);
+        servers.filter_map(|server| Some((server.backend().pid, self.notifier(server)?))).collect()
     }
 
     /// The process id of the session that ran NOTIFY last on a server, as its client knows it; of the linked session if none did.
     fn notifier(&self, server: &Server) -> Option<i32> {
         let linked = || server.session().map(|conn| pid_in_notifications(&self.sessions[conn], conn, server));
-        server.traces.notified_by().or_else(linked)
+        server.traces().notified_by().or_else(linked)
     }
 
     /// How much longer than a waiter of this worker another worker's must have waited to be served first (I7).
