@@ -114,7 +114,7 @@ pub(crate) fn remedy(requests: &mut Requests<'_>, reading: Reading, effects: &Ef
     }
     // Not by the words of what it executes: a name of a table there may be that of a statement whose own table is gone.
     let seen = Seen::by(reading, text, &requests.pool.names.known);
-    attempt_unnamed(requests, &seen);
+    let seen = attempt_unnamed(requests, seen);
     let names = requests.session.statements.names.as_deref();
     let is_changing = |name: &[u8]| names.is_some_and(|names| names.is_changing(name));
     if requests.server.ledger.owed().awaits_ready() && effects.iter().filter_map(Effect::statement).any(is_changing) {
@@ -146,20 +146,28 @@ pub(crate) fn remedy(requests: &mut Requests<'_>, reading: Reading, effects: &Ef
     if discards {
         remedy.push(DISCARD_SEQUENCES.to_vec());
     }
+    requests.server.traces.has_attempted = false;
     Some(remedy)
 }
 
 /// Brings each statement that a text may see, and does not name, by a Query of its own between two batches: the table of one of them
-/// may be gone. Within a batch or a transaction block they come with the text, and fail with it.
-fn attempt_unnamed(requests: &mut Requests<'_>, seen: &Seen) {
-    if !matches!(seen, Seen::All { .. }) || !requests.is_between_batches() {
-        return;
+/// may be gone. Returns the others, which come with the text. Within a batch or a transaction block all do, and fail with it.
+///
+/// Once for each text: one that waits afterwards is read again. A client that leaves meanwhile costs the server, which owes several answers.
+fn attempt_unnamed(requests: &mut Requests<'_>, seen: Seen) -> Seen {
+    let has_attempted = requests.server.traces.has_attempted;
+    if !matches!(seen, Seen::All { .. }) || !has_attempted && !requests.is_between_batches() {
+        return seen;
     }
-    let tracker = requests.session.tracker.get_or_insert_default();
-    let mut attempts = Remedy::new();
-    let on_server = &mut requests.server.kept.on_server;
-    tracker.statements.bring_all(|name| seen.has_unnamed(name), on_server, &mut attempts);
-    attempts.iter().for_each(|text| requests.attempt(text));
+    if !has_attempted {
+        requests.server.traces.has_attempted = true;
+        let tracker = requests.session.tracker.get_or_insert_default();
+        let mut attempts = Remedy::new();
+        let on_server = &mut requests.server.kept.on_server;
+        tracker.statements.bring_all(|name| seen.has_unnamed(name), on_server, &mut attempts);
+        attempts.iter().for_each(|text| requests.attempt(text));
+    }
+    seen.named()
 }
 
 pub(crate) fn note(

@@ -11,7 +11,7 @@ use session_state::unnamed;
 use settings::PoolMode;
 use units::limits;
 use wire::backend::{Fields, ParameterStatus, ReadyForQuery, Status, tag};
-use wire::{HEADER_LEN, Header, sqlstate};
+use wire::{HEADER_LEN, Header, SqlState, sqlstate};
 
 use crate::answers::Answers;
 use crate::findings::{Astray, Broken};
@@ -270,8 +270,7 @@ fn error(answers: &mut Answers<'_>, body: &[u8]) -> bool {
         return false;
     }
     let misnames = |code| matches!(code, sqlstate::UNDEFINED_PSTATEMENT | sqlstate::DUPLICATE_PSTATEMENT);
-    let is_of_pooler =
-        matches!(answers.server.ledger.owner(), Some(Answerer::Prelude | Answerer::Restore | Answerer::Attempt));
+    let is_of_pooler = matches!(answers.server.ledger.owner(), Some(Answerer::Prelude | Answerer::Restore));
     let is_misnamed = is_of_pooler && fields.sqlstate().is_some_and(misnames);
     if is_misnamed {
         // It has other prepared statements than the pooler believes.
@@ -293,7 +292,7 @@ fn error(answers: &mut Answers<'_>, body: &[u8]) -> bool {
             false
         }
         Some(Answerer::Attempt) => {
-            answers.server.kept.on_server.failed();
+            attempt_failed(answers.server, fields.sqlstate());
             false
         }
         Some(Answerer::Chore) => {
@@ -318,6 +317,17 @@ fn error(answers: &mut Answers<'_>, body: &[u8]) -> bool {
         Some(Answerer::Prepare | Answerer::Prelude | Answerer::Nobody | Answerer::Client) => answers.is_error_answer(),
     };
     clients && is_passed_on(answers, &fields, body)
+}
+
+/// A statement that a text may see could not be prepared, or was not there to be deallocated.
+fn attempt_failed(server: &mut Server, code: Option<SqlState>) {
+    // The server has other prepared statements than the pooler believes: the next session gets it without any.
+    server.traces.needs_reset |= matches!(code, Some(sqlstate::UNDEFINED_PSTATEMENT | sqlstate::DUPLICATE_PSTATEMENT));
+    match code {
+        Some(sqlstate::UNDEFINED_PSTATEMENT) => server.kept.on_server.done(),
+        Some(sqlstate::DUPLICATE_PSTATEMENT) => server.kept.on_server.failed_for_unknown(),
+        _ => server.kept.on_server.failed(),
+    }
 }
 
 /// Notes an error about a prepared statement that shows more than the failure of one answer.

@@ -38,8 +38,8 @@ pub enum Answerer {
     Prepare,
     /// Statements of the pooler before a statement of the client. If one fails, the client gets the error.
     Prelude,
-    /// A PREPARE or DEALLOCATE of the pooler before a text that may look at all statements. Nobody gets its error: the table of a
-    /// statement may be gone, which the text does not ask for.
+    /// A PREPARE or DEALLOCATE of the pooler before a text that may look at all statements. Nobody gets its error, whatever it is: mostly the
+    /// table of a statement is gone, which the text does not ask for. The text then finds the statement missing.
     Attempt,
     /// The query for the state that the client has left on its server.
     Check,

@@ -155,6 +155,7 @@ impl Server {
             self.transaction.status_seen = false;
         }
         self.statements.spoken.clear();
+        self.traces.has_attempted = false;
         self.kept.sequences.linked();
         self.cancel.linked();
         self.end.fatal_error_forwarded = false;

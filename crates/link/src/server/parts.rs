@@ -120,6 +120,8 @@ pub struct Traces {
     pub(crate) tainted: bool,
     /// A statement that the pooler ran before the client's has failed: what it should have removed may still be there.
     pub(crate) prelude_failed: bool,
+    /// What its session's next text may see without naming it was prepared already, as far as that succeeded.
+    pub(crate) has_attempted: bool,
     /// Its client's open transaction defines something that the pool has noted.
     pub(crate) is_unsettled: bool,
     /// A session has had temporary objects on it, or may have: PostgreSQL no longer takes another `temp_buffers` there.

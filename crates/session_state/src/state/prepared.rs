@@ -94,6 +94,15 @@ impl OnServer {
         }
     }
 
+    /// The oldest change under way has failed, since the server has this name although it was not noted: under a text that is not known.
+    pub fn failed_for_unknown(&mut self) {
+        let Some(failed) = self.under_way.pop_front() else { return };
+        if self.under_way.iter().all(|newer| newer.name != failed.name) {
+            // No session has prepared this very text.
+            self.texts.insert(failed.name, Arc::from(&b""[..]));
+        }
+    }
+
     /// The newest change under way will not be done.
     pub fn take_back(&mut self) {
         if let Some(change) = self.under_way.pop_back() {
@@ -197,6 +206,14 @@ mod tests {
         server.bring(b"q", Some(&texts[0]), &mut remedy);
         server.failed();
         assert!(server.has(b"q"), "DEALLOCATE and another PREPARE of it are under way");
+        (0..2).for_each(|_| server.done());
+        server.end(b"q", &mut remedy);
+        server.done();
+        server.bring(b"q", Some(&texts[1]), &mut remedy);
+        server.failed_for_unknown();
+        remedy.clear();
+        server.bring(b"q", Some(&texts[1]), &mut remedy);
+        assert_eq!(remedy, [&b"DEALLOCATE \"q\""[..], &texts[1]], "another's statement has its name");
     }
 
     #[test]

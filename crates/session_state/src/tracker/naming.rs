@@ -54,6 +54,15 @@ impl Seen {
         }
     }
 
+    /// Those that the text may name, without those that it sees by listing all.
+    #[must_use]
+    pub fn named(self) -> Seen {
+        match self {
+            Seen::All { named } => Seen::Words(named),
+            seen => seen,
+        }
+    }
+
     /// Whether a text may see this statement without naming it: only by listing all.
     pub fn has_unnamed(&self, name: &[u8]) -> bool {
         matches!(self, Seen::All { named } if !is_among(named, name))
@@ -83,7 +92,10 @@ impl Tracker {
     ) -> Remedy {
         let mut remedy = Remedy::new();
         if !matches!(seen, Seen::None) {
-            self.statements.bring_all(|name| seen.has(name), on_server, &mut remedy);
+            // Those that the text itself executes or deallocates may be of the protocol, and come below.
+            let spoken_of: BTreeSet<&[u8]> = effects.iter().filter_map(Effect::statement).collect();
+            let is_seen = |name: &[u8]| seen.has(name) && !spoken_of.contains(name);
+            self.statements.bring_all(is_seen, on_server, &mut remedy);
         }
         // A text of 64 kB may name a statement of two megabytes six thousand times.
         let (mut executed, mut brought) = (BTreeSet::new(), BTreeSet::new());
