@@ -12,11 +12,11 @@ use units::{Time, limits};
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AskedText {
     /// Present if it is traced.
-    pub trace: Option<Box<TraceOrigin>>,
+    pub(crate) trace: Option<Box<TraceOrigin>>,
     /// At most [`LOGGED_TEXT_LEN_MAX`](limits::LOGGED_TEXT_LEN_MAX) of it.
-    pub text: Box<[u8]>,
+    pub(crate) text: Box<[u8]>,
     /// Tags of its comments, as key and value.
-    pub tags: Vec<(&'static str, Box<[u8]>)>,
+    pub(crate) tags: Vec<(&'static str, Box<[u8]>)>,
 }
 
 /// What is under way.
@@ -27,7 +27,7 @@ pub struct Asked {
     /// How long the server's opening took, if the session waited for that.
     opened_us: Option<u64>,
     /// When the transaction began, if it is traced without having a parent.
-    pub sampled: Option<Time>,
+    pub(crate) sampled: Option<Time>,
     /// Of the batch that has not ended.
     open: Option<AskedText>,
     ended: VecDeque<AskedText>,
@@ -38,22 +38,22 @@ pub struct Asked {
 impl Asked {
     /// A session has got the server.
     #[must_use]
-    pub fn linked(queued_us: u64, opened_us: Option<u64>) -> Asked {
+    pub(crate) fn linked(queued_us: u64, opened_us: Option<u64>) -> Asked {
         Asked { queued_us, opened_us, sampled: None, open: None, ended: VecDeque::new(), unheard: 0 }
     }
 
     /// Whether a text that comes now is the first one of its batch.
     #[must_use]
-    pub fn is_curious(&self) -> bool {
+    pub(crate) fn is_curious(&self) -> bool {
         self.open.is_none() && self.unheard == 0 && self.ended.len() < limits::ASKED_MAX
     }
 
-    pub fn hear(&mut self, text: AskedText) {
+    pub(crate) fn hear(&mut self, text: AskedText) {
         self.open = Some(text);
     }
 
     /// A batch has ended: a ReadyForQuery will come for it.
-    pub fn ended(&mut self) {
+    pub(crate) fn ended(&mut self) {
         let open = self.open.take();
         if self.unheard > 0 || self.ended.len() >= limits::ASKED_MAX {
             self.unheard += 1;
@@ -63,12 +63,12 @@ impl Asked {
     }
 
     /// How long the server's opening took, if the next statement that is answered waited for that.
-    pub fn take_opened_us(&mut self) -> Option<u64> {
+    pub(crate) fn take_opened_us(&mut self) -> Option<u64> {
         self.opened_us.take()
     }
 
     /// The oldest has been answered: how long its session had waited before, and its text. `is_last`: nothing more is owed.
-    pub fn answered(&mut self, is_last: bool) -> (u64, AskedText) {
+    pub(crate) fn answered(&mut self, is_last: bool) -> (u64, AskedText) {
         let queued_us = std::mem::take(&mut self.queued_us);
         let text = self.ended.pop_front();
         if text.is_none() {
