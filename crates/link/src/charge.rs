@@ -22,7 +22,7 @@ impl Origin {
     }
 
     #[must_use]
-    pub fn from_bits(bits: u64) -> Origin {
+    pub(crate) fn from_bits(bits: u64) -> Origin {
         Origin(NonZeroU64::new(bits).unwrap_or(NonZeroU64::MAX))
     }
 }
@@ -30,8 +30,8 @@ impl Origin {
 /// What is charged for a server while it is not free.
 #[derive(Copy, Clone, Debug)]
 pub struct Charge {
-    pub class: ClassId,
-    pub since: Time,
+    pub(crate) class: ClassId,
+    pub(crate) since: Time,
     /// How its transaction began, if the class has a class for long transactions.
-    pub origin: Option<Origin>,
+    pub(crate) origin: Option<Origin>,
 }

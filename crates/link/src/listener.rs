@@ -48,7 +48,7 @@ impl Listener {
     }
 
     /// A session listens to a channel.
-    pub fn listen(&mut self, name: &[u8], session: ConnId) {
+    pub(crate) fn listen(&mut self, name: &[u8], session: ConnId) {
         let sessions = self.channels.entry(name.into()).or_default();
         if sessions.is_empty() {
             self.unsent.push((true, name.into()));

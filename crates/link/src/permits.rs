@@ -61,7 +61,7 @@ impl Permits {
 
     /// None yet, for a transaction that was requested at `asked_at` and comes to its first limit now.
     #[must_use]
-    pub fn new(now: Time, asked_at: Time) -> Permits {
+    pub(crate) fn new(now: Time, asked_at: Time) -> Permits {
         Permits { class: None, statement: None, since: now, requested_at: asked_at, linked_at: None }
     }
 }

@@ -61,7 +61,7 @@ pub struct Rules {
 }
 
 impl Rules {
-    pub fn new(key: &PoolKey, database: &Database, settings: &Settings) -> Rules {
+    pub(crate) fn new(key: &PoolKey, database: &Database, settings: &Settings) -> Rules {
         let global = &settings.global;
         let own = settings.effective(database, &key.user);
         let mapped = own.pool_mode != PoolMode::Session;
@@ -308,7 +308,7 @@ impl Pool {
 
     /// Begins to charge a class for a server.
     #[inline]
-    pub fn charge(&mut self, now: Time, class: ClassId, origin: Option<Origin>, server: &mut Server) {
+    pub(crate) fn charge(&mut self, now: Time, class: ClassId, origin: Option<Origin>, server: &mut Server) {
         debug_assert!(server.work.charge.is_none(), "a server that is linked was free");
         if self.queue.is_counted() {
             self.queue.begin(class, now);
@@ -366,7 +366,7 @@ impl Pool {
     }
 
     /// How many sessions may be pinned here; `None`: no limit.
-    pub fn pinned_max(&self) -> Option<u32> {
+    pub(crate) fn pinned_max(&self) -> Option<u32> {
         let max = self.rules.max_pinned;
         (max > 0).then(|| (max / u32::from(self.exchange.homes.max(1))).max(1))
     }

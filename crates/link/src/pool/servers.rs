@@ -61,7 +61,7 @@ pub struct OwnServers {
 
 impl OwnServers {
     /// The oldest waiter has leave, or has left.
-    pub fn one_fewer_waits(&mut self) {
+    pub(crate) fn one_fewer_waits(&mut self) {
         self.evicted = self.evicted.saturating_sub(1).min(self.queue.len());
     }
 
@@ -194,7 +194,7 @@ impl Servers {
     }
 
     /// How many servers have logged in.
-    pub fn open(&self) -> u32 {
+    pub(crate) fn open(&self) -> u32 {
         self.all() - self.count(Group::Opening) - self.count(Group::Ending)
     }
 

@@ -39,7 +39,7 @@ impl Welcome {
 
     /// The edition of the report, if there is one.
     #[inline]
-    pub fn edition(&self) -> Option<NonZeroU32> {
+    pub(crate) fn edition(&self) -> Option<NonZeroU32> {
         self.report.as_ref().map(|report| report.edition)
     }
 
@@ -120,7 +120,7 @@ impl Welcome {
     }
 
     /// One copy of equal bases.
-    pub fn shared(&mut self, base: Base) -> Arc<Base> {
+    pub(crate) fn shared(&mut self, base: Base) -> Arc<Base> {
         if *self.base != base {
             self.base = Arc::new(base);
         }
@@ -128,7 +128,7 @@ impl Welcome {
     }
 
     /// A server has logged in with this report. `is_alone`: the pool has no other server on this worker.
-    pub fn learn(&mut self, report: LoginReport, (reconnects, database): (u32, &Arc<Database>), is_alone: bool) {
+    pub(crate) fn learn(&mut self, report: LoginReport, (reconnects, database): (u32, &Arc<Database>), is_alone: bool) {
         let is_newer = |(before, entry): &(u32, Arc<Database>)| *before < reconnects || **entry != **database;
         let is_news = is_alone || self.reported_by.as_ref().is_some_and(is_newer);
         if is_news {

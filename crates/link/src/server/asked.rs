@@ -12,18 +12,18 @@ use units::{Time, limits};
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AskedText {
     /// Present if it is traced.
-    pub trace: Option<Box<TraceOrigin>>,
+    pub(crate) trace: Option<Box<TraceOrigin>>,
     /// At most [`LOGGED_TEXT_LEN_MAX`](limits::LOGGED_TEXT_LEN_MAX) of it.
-    pub text: Vec<u8>,
+    pub(crate) text: Vec<u8>,
     /// Tags of its comments, as key and value, if the text may have been cut: those of a whole text are read when it is logged.
-    pub tags: Vec<(&'static str, Box<[u8]>)>,
+    pub(crate) tags: Vec<(&'static str, Box<[u8]>)>,
 }
 
 impl AskedText {
     /// Whether some of its statement may be missing.
     #[inline]
     #[must_use]
-    pub fn may_be_cut(&self) -> bool {
+    pub(crate) fn may_be_cut(&self) -> bool {
         self.text.len() >= limits::LOGGED_TEXT_LEN_MAX
     }
 }
@@ -36,7 +36,7 @@ pub struct Asked {
     /// How long the server's opening took, if the session waited for that.
     opened_us: Option<u64>,
     /// When the transaction began, if it is traced without having a parent.
-    pub sampled: Option<Time>,
+    pub(crate) sampled: Option<Time>,
     /// Of the batch that has not ended.
     open: Option<AskedText>,
     ended: VecDeque<AskedText>,
@@ -49,14 +49,14 @@ pub struct Asked {
 impl Asked {
     /// A session has got the server.
     #[must_use]
-    pub fn linked(queued_us: u64, opened_us: Option<u64>) -> Asked {
+    pub(crate) fn linked(queued_us: u64, opened_us: Option<u64>) -> Asked {
         let (ended, spare) = (VecDeque::new(), Vec::new());
         Asked { queued_us, opened_us, sampled: None, open: None, ended, unheard: 0, spare }
     }
 
     /// Another session has got the server.
     #[inline]
-    pub fn linked_again(&mut self, queued_us: u64, opened_us: Option<u64>) {
+    pub(crate) fn linked_again(&mut self, queued_us: u64, opened_us: Option<u64>) {
         (self.queued_us, self.opened_us, self.sampled) = (queued_us, opened_us, None);
         self.forget();
     }
@@ -72,20 +72,20 @@ impl Asked {
     /// How long the session had waited, if its first statement is the next one to be answered.
     #[inline]
     #[must_use]
-    pub fn queued_us(&self) -> u64 {
+    pub(crate) fn queued_us(&self) -> u64 {
         self.queued_us
     }
 
     /// Whether the next statement to be answered is not traced.
     #[inline]
     #[must_use]
-    pub fn is_next_untraced(&self) -> bool {
+    pub(crate) fn is_next_untraced(&self) -> bool {
         self.ended.front().is_none_or(|next| next.trace.is_none())
     }
 
     /// A Query was sent alone, whose text is not to be traced.
     #[inline]
-    pub fn hear_query(&mut self, text: &[u8]) {
+    pub(crate) fn hear_query(&mut self, text: &[u8]) {
         if self.is_curious() {
             let mut copy = std::mem::take(&mut self.spare);
             copy.clear();
@@ -97,7 +97,7 @@ impl Asked {
 
     /// All that was under way has been answered, and is not shown.
     #[inline]
-    pub fn answered_unseen(&mut self) {
+    pub(crate) fn answered_unseen(&mut self) {
         (self.queued_us, self.opened_us) = (0, None);
         if let Some(AskedText { text, .. }) = self.ended.pop_front() {
             self.spare = text;
@@ -107,16 +107,16 @@ impl Asked {
 
     /// Whether a text that comes now is the first one of its batch.
     #[must_use]
-    pub fn is_curious(&self) -> bool {
+    pub(crate) fn is_curious(&self) -> bool {
         self.open.is_none() && self.unheard == 0 && self.ended.len() < limits::ASKED_MAX
     }
 
-    pub fn hear(&mut self, text: AskedText) {
+    pub(crate) fn hear(&mut self, text: AskedText) {
         self.open = Some(text);
     }
 
     /// A batch has ended: a ReadyForQuery will come for it.
-    pub fn ended(&mut self) {
+    pub(crate) fn ended(&mut self) {
         let open = self.open.take();
         if self.unheard > 0 || self.ended.len() >= limits::ASKED_MAX {
             self.unheard += 1;
@@ -126,12 +126,12 @@ impl Asked {
     }
 
     /// How long the server's opening took, if the next statement that is answered waited for that.
-    pub fn take_opened_us(&mut self) -> Option<u64> {
+    pub(crate) fn take_opened_us(&mut self) -> Option<u64> {
         self.opened_us.take()
     }
 
     /// The oldest has been answered: how long its session had waited before, and its text. `is_last`: nothing more is owed.
-    pub fn answered(&mut self, is_last: bool) -> (u64, AskedText) {
+    pub(crate) fn answered(&mut self, is_last: bool) -> (u64, AskedText) {
         let queued_us = std::mem::take(&mut self.queued_us);
         let text = self.ended.pop_front();
         if text.is_none() {

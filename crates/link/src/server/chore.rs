@@ -43,7 +43,7 @@ impl Chore {
 
     /// Whether the query may set parameters, or bring back values from before a transaction. The texts of [`Chore::Check`] and [`Chore::Reset`],
     /// which the configuration file has, are read for that.
-    pub fn may_set(self) -> bool {
+    pub(crate) fn may_set(self) -> bool {
         match self {
             Chore::Setup | Chore::Restore | Chore::Rollback | Chore::Poison | Chore::Compare => true,
             Chore::Check | Chore::Reset => true,
@@ -53,7 +53,7 @@ impl Chore {
     }
 
     /// Whether its answer's rows are read.
-    pub fn reads_rows(self) -> bool {
+    pub(crate) fn reads_rows(self) -> bool {
         self.is_of_names() || matches!(self, Chore::WaitEvents | Chore::Base)
     }
 }

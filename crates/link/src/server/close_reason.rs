@@ -83,7 +83,7 @@ units::reasons! {
 impl CloseReason {
     /// The SQLSTATEs with which the client whose server it was may get the reason. Empty: no client does, or the SQLSTATE is PostgreSQL's.
     #[must_use]
-    pub fn client_codes(&self) -> &'static [SqlState] {
+    pub(crate) fn client_codes(&self) -> &'static [SqlState] {
         match self {
             CloseReason::LostWith { why, .. } => why.client_codes(),
             CloseReason::Broken { how } => how.codes(),

@@ -97,7 +97,7 @@ impl Expect {
     }
 
     /// Whether its answer is a description that is read here.
-    pub fn is_shape(self) -> bool {
+    pub(crate) fn is_shape(self) -> bool {
         matches!(self, Expect::Shape(_) | Expect::Verdict(_))
     }
 
@@ -107,12 +107,12 @@ impl Expect {
     }
 
     /// The client gets an error of the pooler, whatever the server sends.
-    pub fn is_refusal(self) -> bool {
+    pub(crate) fn is_refusal(self) -> bool {
         matches!(self, Expect::Refusal | Expect::TooLarge)
     }
 
     /// The client tries a statement.
-    pub fn is_trial(self) -> bool {
+    pub(crate) fn is_trial(self) -> bool {
         matches!(self, Expect::TrialBind | Expect::TrialDescribe)
     }
 
@@ -124,14 +124,14 @@ impl Expect {
 /// One answer owed.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    pub owner: Answerer,
-    pub expect: Expect,
+    pub(crate) owner: Answerer,
+    pub(crate) expect: Expect,
     /// Its effects on the session's state are noted elsewhere, in the same order.
-    pub noted: bool,
+    pub(crate) noted: bool,
     /// Whether PostgreSQL may commit something when it answers this.
-    pub access: Access,
+    pub(crate) access: Access,
     /// The statement that it parses, binds or runs, for statistics.
-    pub statement: StatementRow,
+    pub(crate) statement: StatementRow,
 }
 
 impl Entry {
@@ -217,7 +217,7 @@ impl Ledger {
     }
 
     /// Whether something was bound or executed since the last Sync.
-    pub fn has_run(&self) -> bool {
+    pub(crate) fn has_run(&self) -> bool {
         self.ran
     }
 
@@ -227,7 +227,7 @@ impl Ledger {
     }
 
     /// The next ReadyForQuery is not for the client, since its messages will be sent again. False: none comes next.
-    pub fn take_ready(&mut self) -> bool {
+    pub(crate) fn take_ready(&mut self) -> bool {
         let Some(entry) = self.owed.front().filter(|entry| entry.expect == Expect::Sync) else {
             return false;
         };
@@ -243,13 +243,13 @@ impl Ledger {
     }
 
     /// The message that was sent last has this one of the client's names of a statement.
-    pub fn name_last(&mut self, statement: StatementId, name: Arc<[u8]>) {
+    pub(crate) fn name_last(&mut self, statement: StatementId, name: Arc<[u8]>) {
         self.owed.name_newest(statement, name);
     }
 
     /// The client's next messages are about this statement.
     #[inline]
-    pub fn speaks_of(&mut self, said: Said) {
+    pub(crate) fn speaks_of(&mut self, said: Said) {
         self.next = said;
     }
 
@@ -267,7 +267,7 @@ impl Ledger {
 
     /// Like [`Ledger::sent`], for a message of the client whose effects are noted elsewhere. False: it will have no
     /// effect.
-    pub fn sent_noted(&mut self, expect: Expect) -> bool {
+    pub(crate) fn sent_noted(&mut self, expect: Expect) -> bool {
         !self.copying.is_open()
             && self.sent_as(Entry {
                 owner: Answerer::Client,
@@ -279,7 +279,7 @@ impl Ledger {
     }
 
     /// Whether the answer being read is one whose effects are noted.
-    pub fn is_noted(&self) -> bool {
+    pub(crate) fn is_noted(&self) -> bool {
         self.owed.front().is_some_and(|entry| entry.noted)
     }
 
@@ -321,20 +321,20 @@ impl Ledger {
 
     /// Whether a message can be part of the answer being read.
     #[inline]
-    pub fn accepts(&self, message: u8) -> bool {
+    pub(crate) fn accepts(&self, message: u8) -> bool {
         self.owed.front().is_some_and(|entry| role(message, entry.expect).is_some())
     }
 
     /// The owner of rows that may come now, and whether their RowDescription may come too.
     #[inline]
-    pub fn rows(&self) -> Option<(Answerer, bool)> {
+    pub(crate) fn rows(&self) -> Option<(Answerer, bool)> {
         let entry = self.owed.front()?;
         matches!(entry.expect, Expect::Query | Expect::Execute).then_some((entry.owner, entry.expect == Expect::Query))
     }
 
     /// If a ReadyForQuery is the client's and nothing else is owed: whether it ends a simple query, and that query's statement.
     #[inline]
-    pub fn last_ready(&self) -> Option<(bool, StatementRow)> {
+    pub(crate) fn last_ready(&self) -> Option<(bool, StatementRow)> {
         debug_assert!(self.is_plain(), "what an answer means depends on no COPY IN");
         let front = self.owed.front()?;
         let is_query = match front.expect {
@@ -348,21 +348,21 @@ impl Ledger {
 
     /// Takes a ReadyForQuery that [`Ledger::last_ready`] has found.
     #[inline]
-    pub fn take_last_ready(&mut self) {
+    pub(crate) fn take_last_ready(&mut self) {
         debug_assert!(self.last_ready().is_some(), "it was found before");
         self.owed.pop_front();
     }
 
     /// No COPY IN affects how the server reads messages, or has read them.
     #[inline]
-    pub fn is_plain(&self) -> bool {
+    pub(crate) fn is_plain(&self) -> bool {
         self.copying.is_settled()
     }
 
     /// Takes a message but CommandComplete that was read to its end, if it is for the client alone and nothing follows from it but the next
     /// answer. If it completes an answer, that is no longer owed.
     #[inline(always)]
-    pub fn passes(&mut self, message: u8) -> bool {
+    pub(crate) fn passes(&mut self, message: u8) -> bool {
         debug_assert!(self.is_plain(), "what an answer means depends on no COPY IN");
         let Some(front) = self.owed.front() else { return false };
         if front.owner != Answerer::Client || front.noted {
@@ -390,7 +390,7 @@ impl Ledger {
     /// As [`Ledger::passes`], of a CommandComplete. Returns whether it is a Query's, and else the statement of its Execute,
     /// which is no longer owed.
     #[inline(always)]
-    pub fn passes_tag(&mut self) -> Option<(bool, StatementRow)> {
+    pub(crate) fn passes_tag(&mut self) -> Option<(bool, StatementRow)> {
         debug_assert!(self.is_plain(), "what an answer means depends on no COPY IN");
         let front = self.owed.front()?;
         if front.owner != Answerer::Client || front.noted {
@@ -411,7 +411,7 @@ impl Ledger {
     }
 
     /// Notes a message of an answer that was read to its end. Returns the entry that it completed, if any.
-    pub fn answered(&mut self, message: u8) -> Result<Option<Entry>, Unexpected> {
+    pub(crate) fn answered(&mut self, message: u8) -> Result<Option<Entry>, Unexpected> {
         let Some(front) = self.owed.front() else { return Err(Unexpected(message)) };
         let completes = role(message, front.expect).ok_or(Unexpected(message))?;
         if self.copying.is_in_doubt() {
@@ -432,7 +432,7 @@ impl Ledger {
     }
 
     /// The next answer that the pooler gives instead of the server, if it is the oldest one owed.
-    pub fn next_fake(&mut self) -> Option<Entry> {
+    pub(crate) fn next_fake(&mut self) -> Option<Entry> {
         let front = self.owed.front().filter(|entry| entry.expect.is_fake())?;
         self.owed.pop_front();
         self.pass_copy_ends();
@@ -440,7 +440,7 @@ impl Ledger {
     }
 
     /// Notes an ErrorResponse. The entries that it makes the server skip go to `dropped`.
-    pub fn failed(&mut self, mut dropped: impl FnMut(Entry)) -> Result<(), Unexpected> {
+    pub(crate) fn failed(&mut self, mut dropped: impl FnMut(Entry)) -> Result<(), Unexpected> {
         let Some(front) = self.owed.front() else { return Err(Unexpected(tag::ERROR)) };
         let syncs = self.copying.failed();
         self.copying.learn_from(tag::ERROR);

@@ -277,7 +277,7 @@ impl Server {
 
     /// A query of its client has been answered, or has failed.
     #[inline]
-    pub fn query_answered(&mut self) {
+    pub(crate) fn query_answered(&mut self) {
         let is_under_way = self.cancel.under_way > 0;
         if is_under_way || self.cancel.overdue != Overdue::No {
             self.cancel.overdue = if is_under_way { Overdue::Answered } else { Overdue::No };
@@ -287,7 +287,7 @@ impl Server {
     }
 
     /// Notes a ParameterStatus for an untracked parameter. `base`: the values that the pool's servers begin with.
-    pub fn reports(&mut self, name: &[u8], value: &[u8], base: &Reported) {
+    pub(crate) fn reports(&mut self, name: &[u8], value: &[u8], base: &Reported) {
         self.kept.reported.retain(|(known, _)| **known != *name);
         let begins = base.iter().find(|(known, _)| **known == *name).map(|(_, value)| &**value);
         if begins.is_some_and(|begins| begins != value) && value.len() <= limits::PARAMETER_LEN_MAX {

@@ -37,7 +37,7 @@ pub struct ParameterOwners {
 
 impl ParameterOwners {
     #[must_use]
-    pub fn of(&self, index: usize) -> Owner {
+    pub(crate) fn of(&self, index: usize) -> Owner {
         match () {
             () if self.by_session.contains(index) => Owner::Session,
             () if self.by_pooler.contains(index) => Owner::Pooler,
@@ -54,30 +54,30 @@ impl ParameterOwners {
 
     /// The parameters that the pooler has set for sessions that have set none.
     #[must_use]
-    pub fn of_pooler(&self) -> ParameterSet {
+    pub(crate) fn of_pooler(&self) -> ParameterSet {
         self.by_pooler
     }
 
     /// The parameters that `connect_query` has set.
     #[must_use]
-    pub fn of_base(&self) -> ParameterSet {
+    pub(crate) fn of_base(&self) -> ParameterSet {
         self.base
     }
 
     /// `connect_query` has set these.
-    pub fn begin(&mut self, base: ParameterSet) {
+    pub(crate) fn begin(&mut self, base: ParameterSet) {
         *self = ParameterOwners { base, by_pooler: base, ..ParameterOwners::default() };
     }
 
     /// A session's statements have done this.
-    pub fn change(&mut self, changes: OwnChanges) {
+    pub(crate) fn change(&mut self, changes: OwnChanges) {
         self.by_session = changes.over(self.by_session, ParameterSet::NONE);
         self.by_pooler = self.by_pooler.without(changes.reset | changes.set);
     }
 
     /// The pooler sends a query that does this for a session. `own`: the parameters that the session has set itself; the server then has no
     /// other session's, but for those that are being reset. A RESET counts once it is accepted.
-    pub fn send(&mut self, changes: OwnChanges, own: ParameterSet) {
+    pub(crate) fn send(&mut self, changes: OwnChanges, own: ParameterSet) {
         (self.sent, self.before) = (changes, (self.by_session, self.by_pooler));
         let set = changes.set;
         let others = self.by_session.without(own | changes.reset);
@@ -86,19 +86,19 @@ impl ParameterOwners {
     }
 
     /// The server has accepted it.
-    pub fn accepted(&mut self) {
+    pub(crate) fn accepted(&mut self) {
         self.by_session = self.by_session.without(self.sent.reset);
         self.by_pooler = self.by_pooler.without(self.sent.reset);
     }
 
     /// The server has refused it: its transaction is rolled back.
-    pub fn refused(&mut self) {
+    pub(crate) fn refused(&mut self) {
         (self.by_session, self.by_pooler) = self.before;
     }
 
     /// The changes that the pooler's last query makes.
     #[must_use]
-    pub fn sent(&self) -> OwnChanges {
+    pub(crate) fn sent(&self) -> OwnChanges {
         self.sent
     }
 

@@ -288,7 +288,7 @@ impl Transaction {
 
     /// None, since `at`.
     #[must_use]
-    pub fn idle(at: Time) -> Transaction {
+    pub(crate) fn idle(at: Time) -> Transaction {
         Transaction {
             status: Status::Idle,
             #[cfg(debug_assertions)]
@@ -341,7 +341,7 @@ impl Hold {
     }
 
     /// They wait behind a Flush.
-    pub fn is_flushed(&self) -> bool {
+    pub(crate) fn is_flushed(&self) -> bool {
         self.waits == Waits::ForFlushed
     }
 
@@ -353,7 +353,7 @@ impl Hold {
     }
 
     /// A Flush is sent, and they wait for what it brings. False: one was sent already.
-    pub fn flush(&mut self) -> bool {
+    pub(crate) fn flush(&mut self) -> bool {
         std::mem::replace(&mut self.waits, Waits::ForFlushed) != Waits::ForFlushed
     }
 
@@ -364,7 +364,7 @@ impl Hold {
     }
 
     /// They wait, or go on.
-    pub fn set(&mut self, is_on: bool) {
+    pub(crate) fn set(&mut self, is_on: bool) {
         if is_on { self.begin() } else { self.end() }
     }
 }
@@ -463,7 +463,7 @@ impl Cancelling {
 
     /// Whether a cancel is wanted or under way, or may hit what comes next.
     #[inline]
-    pub fn is_any(&self) -> bool {
+    pub(crate) fn is_any(&self) -> bool {
         self.under_way > 0 || self.is_requested || self.overdue != Overdue::No
     }
 }

@@ -34,24 +34,24 @@ impl Sequences {
     }
 
     /// A session is linked to the server.
-    pub fn linked(&mut self) {
+    pub(crate) fn linked(&mut self) {
         self.is_fresh = false;
     }
 
     /// Whether the session could see values of other sessions. `asks`: its statement calls currval; `is_first`: it is
     /// the session's first statement in this link, so that all values here are from others, seen or not; `matters`: a
     /// later statement may call it.
-    pub fn mislead(&self, session: ConnId, asks: bool, is_first: bool, matters: bool) -> bool {
+    pub(crate) fn mislead(&self, session: ConnId, asks: bool, is_first: bool, matters: bool) -> bool {
         let others = self.by.is_some_and(|by| by != session);
         others && matters || asks && !self.is_fresh && (self.is_mixed || is_first)
     }
 
     /// DISCARD SEQUENCES or DISCARD ALL has run.
-    pub fn discarded(&mut self) {
+    pub(crate) fn discarded(&mut self) {
         *self = Sequences::default();
     }
 
-    pub fn drawn(&mut self, session: ConnId) {
+    pub(crate) fn drawn(&mut self, session: ConnId) {
         self.is_mixed |= self.by.is_some_and(|by| by != session);
         (self.by, self.is_fresh) = (Some(session), true);
     }

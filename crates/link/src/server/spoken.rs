@@ -12,11 +12,11 @@ use units::{StatementRow, limits};
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct Said {
     /// Its row in the statistics.
-    pub row: StatementRow,
+    pub(crate) row: StatementRow,
     /// Whether it may write or commit.
-    pub access: Access,
+    pub(crate) access: Access,
     /// Whether it may be a COPY FROM STDIN. False too if its text is not read.
-    pub copies: bool,
+    pub(crate) copies: bool,
 }
 
 impl Said {
@@ -30,9 +30,9 @@ impl Said {
 #[derive(Debug, Default)]
 pub struct Spoken {
     /// The statement without a name, if it was parsed here.
-    pub parsed: Said,
+    pub(crate) parsed: Said,
     /// The statement of the portal without a name.
-    pub bound: Said,
+    pub(crate) bound: Said,
     named: Option<Box<Names>>,
 }
 
@@ -45,7 +45,7 @@ struct Names {
 impl Spoken {
     /// Another session has got the server.
     #[inline(always)]
-    pub fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         (self.parsed, self.bound) = (Said::default(), Said::default());
         if self.named.is_some() {
             self.named = None;
@@ -53,7 +53,7 @@ impl Spoken {
     }
 
     /// A statement is parsed under this name.
-    pub fn parse(&mut self, name: &[u8], statement: Said) {
+    pub(crate) fn parse(&mut self, name: &[u8], statement: Said) {
         if name.is_empty() {
             self.parsed = statement;
         } else {
@@ -62,7 +62,7 @@ impl Spoken {
     }
 
     /// The statement that was parsed under this name.
-    pub fn statement(&self, name: &[u8]) -> Said {
+    pub(crate) fn statement(&self, name: &[u8]) -> Said {
         if name.is_empty() {
             return self.parsed;
         }
@@ -71,7 +71,7 @@ impl Spoken {
 
     /// A portal of a statement is bound under this name.
     #[inline]
-    pub fn bind(&mut self, name: &[u8], statement: Said) {
+    pub(crate) fn bind(&mut self, name: &[u8], statement: Said) {
         if name.is_empty() {
             self.bound = statement;
         } else {
@@ -81,7 +81,7 @@ impl Spoken {
 
     /// The statement of an Execute, of which this is the body or its beginning.
     #[inline]
-    pub fn executed(&self, body: &[u8]) -> Said {
+    pub(crate) fn executed(&self, body: &[u8]) -> Said {
         match body.first() {
             Some(0) => self.bound,
             _ => self.executed_by_name(body),

@@ -113,7 +113,7 @@ impl Server {
 
     /// It belongs to a session from now on.
     #[inline]
-    pub fn link(&mut self, session: ConnId) {
+    pub(crate) fn link(&mut self, session: ConnId) {
         self.state.go("link", ServerState::Linked(session));
     }
 

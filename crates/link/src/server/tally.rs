@@ -15,13 +15,13 @@ use units::{StatementRow, Time};
 /// A statement that has run to its end, or failed.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Call {
-    pub statement: StatementRow,
-    pub rows: u64,
-    pub bytes: u64,
+    pub(crate) statement: StatementRow,
+    pub(crate) rows: u64,
+    pub(crate) bytes: u64,
     /// How long the session had waited for its server, if this is the first statement there.
-    pub queued_us: u64,
-    pub run_us: u64,
-    pub failed: bool,
+    pub(crate) queued_us: u64,
+    pub(crate) run_us: u64,
+    pub(crate) failed: bool,
 }
 
 /// Of one server.
@@ -49,33 +49,33 @@ pub struct Tally {
 impl Tally {
     /// A session has got the server, for which it has waited so long.
     #[inline(always)]
-    pub fn begin(&mut self, queued_us: u64) {
+    pub(crate) fn begin(&mut self, queued_us: u64) {
         // The session before may have gone in the midst of an answer.
         *self = Tally { queued_us, ..Tally::default() };
     }
 
     /// So many bytes of an answer were sent to the client.
     #[inline(always)]
-    pub fn sent(&mut self, bytes: usize) {
+    pub(crate) fn sent(&mut self, bytes: usize) {
         self.bytes += bytes as u64;
     }
 
     /// So many bytes that are still to be sent belong to a call that was counted.
-    pub fn counted_already(&mut self, bytes: usize) {
+    pub(crate) fn counted_already(&mut self, bytes: usize) {
         self.counted_bytes += bytes as u64;
     }
 
     /// A statement of a Query has ended with this tag.
     //= pg18 protocol-message-formats#COMMANDCOMPLETE
     #[inline(always)]
-    pub fn completed(&mut self, tag: &[u8]) {
+    pub(crate) fn completed(&mut self, tag: &[u8]) {
         self.rows += rows(tag);
     }
 
     /// An Execute has ended with this tag, after `bytes` that are to be counted still. Returns the call of the one before
     /// it.
     #[inline(always)]
-    pub fn executed(
+    pub(crate) fn executed(
         &mut self,
         statement: StatementRow,
         tag: &[u8],
@@ -106,17 +106,17 @@ impl Tally {
 
     /// How many rows the answer has had so far, of all statements of the Query or the batch.
     #[must_use]
-    pub fn rows(&self) -> u64 {
+    pub(crate) fn rows(&self) -> u64 {
         self.rows + self.earlier_rows
     }
 
     /// What ReadyForQuery will end has failed: a Query, or the commit of the Execute that ended last.
-    pub fn failed(&mut self) {
+    pub(crate) fn failed(&mut self) {
         self.has_failed = true;
     }
 
     /// A message of a batch has failed. Returns the call of the Execute before it, and the one that failed.
-    pub fn batch_failed(&mut self, statement: StatementRow, now: Time, query_at: Time) -> [Option<Call>; 2] {
+    pub(crate) fn batch_failed(&mut self, statement: StatementRow, now: Time, query_at: Time) -> [Option<Call>; 2] {
         let before = self.take_executed(query_at);
         let run_us = now.micros_since(self.since.max(query_at));
         self.since = now;
@@ -128,7 +128,7 @@ impl Tally {
     /// The client's ReadyForQuery. `query`: the statement of the Query that it answers; `since_query_us`: since that was
     /// sent, or the batch was.
     #[inline(always)]
-    pub fn ready(
+    pub(crate) fn ready(
         &mut self,
         query: Option<StatementRow>,
         since_query_us: u64,

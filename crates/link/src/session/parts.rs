@@ -121,12 +121,12 @@ impl OwnParameters {
     }
 
     #[must_use]
-    pub fn begun(at_login: ParameterSet, edition: NonZeroU32) -> OwnParameters {
+    pub(crate) fn begun(at_login: ParameterSet, edition: NonZeroU32) -> OwnParameters {
         OwnParameters { now: at_login, at_login, edition: Some(edition) }
     }
 
     /// Its statements have done this.
-    pub fn change(&mut self, changes: OwnChanges) {
+    pub(crate) fn change(&mut self, changes: OwnChanges) {
         self.now = changes.over(self.now, self.at_login);
     }
 }

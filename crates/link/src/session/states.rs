@@ -78,7 +78,7 @@ impl Session {
 
     /// It gets a server.
     #[inline]
-    pub fn link(&mut self, server: ConnId) {
+    pub(crate) fn link(&mut self, server: ConnId) {
         self.state.go("link", SessionState::Linked { server });
     }
 

@@ -68,13 +68,13 @@ impl Copying {
 
     /// One of the answers that are owed, if there are any, may be CopyInResponse. The server would read the next message inside COPY IN.
     #[inline]
-    pub fn may_begin(&self) -> bool {
+    pub(crate) fn may_begin(&self) -> bool {
         self.may_begin
     }
 
     /// Answers are owed, and whether a ReadyForQuery for one more Sync is among them is known only when they have come.
     #[inline]
-    pub fn may_hide_sync(&self) -> bool {
+    pub(crate) fn may_hide_sync(&self) -> bool {
         self.hides_sync || self.stage == CopyIn::Ended && self.syncs > 0
     }
 
@@ -98,18 +98,18 @@ impl Copying {
     }
 
     /// A message that does not belong to a COPY was sent where the server may have read it within one.
-    pub fn is_cut(&self) -> bool {
+    pub(crate) fn is_cut(&self) -> bool {
         self.stage == CopyIn::Cut
     }
 
     /// The pooler has ended it in the client's stead.
-    pub fn is_stopped(&self) -> bool {
+    pub(crate) fn is_stopped(&self) -> bool {
         self.stage == CopyIn::Stopped
     }
 
     /// How the server reads a message depends on whether a COPY IN has failed.
     #[inline]
-    pub fn is_guarded(&self) -> bool {
+    pub(crate) fn is_guarded(&self) -> bool {
         self.is_open() || self.is_in_doubt()
     }
 
@@ -191,12 +191,12 @@ impl Copying {
 
 impl Ledger {
     /// Only a query of the pooler's own can show whether Syncs were answered.
-    pub fn needs_question(&self) -> bool {
+    pub(crate) fn needs_question(&self) -> bool {
         self.copying.is_about_to_be_known() && self.owed.is_empty() && !self.open && !self.skipping
     }
 
     /// CopyFail is sent before a message of the client that does not belong to the COPY.
-    pub fn stop_copy(&mut self) {
+    pub(crate) fn stop_copy(&mut self) {
         debug_assert!(self.copying.is_open(), "there is something to stop");
         self.end_copy(CopyIn::Stopped);
     }
@@ -284,7 +284,7 @@ impl Ledger {
 
     /// ReadyForQuery is about to be read: it may answer one of those Syncs.
     #[inline]
-    pub fn ready_comes(&mut self) {
+    pub(crate) fn ready_comes(&mut self) {
         if self.copying.is_in_doubt() {
             self.sync_is_answered();
         }

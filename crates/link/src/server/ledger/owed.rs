@@ -57,17 +57,17 @@ impl Owed {
     }
 
     /// An answer that ends with ReadyForQuery is under way: until then the transaction's state is not known.
-    pub fn awaits_ready(&self) -> bool {
+    pub(crate) fn awaits_ready(&self) -> bool {
         self.counts.readies > 0
     }
 
     /// One that the client is owed is under way.
-    pub fn awaits_own_ready(&self) -> bool {
+    pub(crate) fn awaits_own_ready(&self) -> bool {
         self.counts.own_readies > 0
     }
 
     /// A simple query of the client's is under way: it may be DISCARD ALL.
-    pub fn awaits_query(&self) -> bool {
+    pub(crate) fn awaits_query(&self) -> bool {
         self.counts.own_queries > 0
     }
 
@@ -77,19 +77,19 @@ impl Owed {
     }
 
     /// What the server has prepared is changing.
-    pub fn is_changing(&self) -> bool {
+    pub(crate) fn is_changing(&self) -> bool {
         self.counts.changes > 0
     }
 
     /// Whether a batch before this one, which may fail, prepares or closes the unnamed statement on the client's behalf.
     /// The server skips that if the batch fails.
-    pub fn may_skip_unnamed(&self) -> bool {
+    pub(crate) fn may_skip_unnamed(&self) -> bool {
         self.counts.unnamed > 0 && !self.brought_unnamed
     }
 
     /// The client's name of this statement in the message that is being answered, or in a message before it in the same
     /// batch, such as the Bind before an Execute. `None`: its client has a single name for the statement.
-    pub fn name_of(&self, statement: StatementId) -> Option<&[u8]> {
+    pub(crate) fn name_of(&self, statement: StatementId) -> Option<&[u8]> {
         let answered = self.named.iter().take_while(|named| named.position <= self.first);
         let named = answered.filter(|named| named.statement == statement).last()?;
         Some(&named.name)
@@ -103,21 +103,21 @@ impl Owed {
     }
 
     /// A statement is being prepared or closed.
-    pub fn is_changing_of(&self, id: StatementId) -> bool {
+    pub(crate) fn is_changing_of(&self, id: StatementId) -> bool {
         let of_it =
             |entry: Entry| matches!(entry.expect, Expect::Parse(Some(of)) | Expect::Close(Some(of)) if of == id);
         self.counts.changes > 0 && self.iter().any(of_it)
     }
 
     /// A statement is being prepared.
-    pub fn is_preparing(&self, id: StatementId) -> bool {
+    pub(crate) fn is_preparing(&self, id: StatementId) -> bool {
         self.iter().any(|entry| entry.expect == Expect::Parse(Some(id)))
     }
 
     /// Whether PostgreSQL may commit something while it answers what it owes: then a cancel could make a commit that waits for its
     /// standby known too early, and if the server is lost nobody knows what became of it. `status`: of its last ReadyForQuery.
     //= pg18 warm-standby#SYNCHRONOUS-REPLICATION
-    pub fn may_commit(&self, status: Status) -> bool {
+    pub(crate) fn may_commit(&self, status: Status) -> bool {
         let mut is_block = status != Status::Idle;
         self.iter().any(|entry| match (entry.expect, entry.access) {
             (Expect::Query | Expect::Function | Expect::Sync | Expect::Execute, Access::Commit) => true,

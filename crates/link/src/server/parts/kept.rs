@@ -19,7 +19,7 @@ pub struct Begins {
 
 impl Begins {
     /// A ParameterStatus has come.
-    pub fn note(&mut self, name: &[u8], value: &[u8]) {
+    pub(crate) fn note(&mut self, name: &[u8], value: &[u8]) {
         match self.reported.iter_mut().find(|(known, _)| **known == *name) {
             Some((_, known)) => *known = value.into(),
             None => self.reported.push((name.into(), value.into())),
@@ -73,7 +73,7 @@ pub struct ShownName {
 
 impl ShownName {
     /// PostgreSQL has reported a name. Whether it is this one, so that the client is to see its own.
-    pub fn is_reported(&mut self, name: &[u8]) -> bool {
+    pub(crate) fn is_reported(&mut self, name: &[u8]) -> bool {
         self.is_in_force = *self.shown == *name;
         self.is_in_force
     }
@@ -150,7 +150,7 @@ pub enum Bare {
 impl Bare {
     /// None if the server has no base beyond its login.
     #[must_use]
-    pub fn of(self, is_login: bool) -> Option<Bare> {
+    pub(crate) fn of(self, is_login: bool) -> Option<Bare> {
         (!is_login).then_some(self)
     }
 }
