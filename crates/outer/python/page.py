@@ -207,11 +207,13 @@ def save_report(browser, folder, words):
     browser.call("Page.setDownloadBehavior", behavior="allow", downloadPath=str(downloads))
     browser.run("[...document.querySelectorAll('main button')].find((one) => one.textContent === 'Save report').click()")
     browser.until("![...document.querySelectorAll('main button')].find((one) => one.textContent === 'Save report').disabled", "it is saved")
-    end = time.monotonic() + 60
-    while not (saved := [file for file in downloads.iterdir() if file.suffix == ".html"]) and time.monotonic() < end:
+    # The browser makes the file before it has the document.
+    text, end = "", time.monotonic() + 60
+    while not (text and all(word in text for word in words)) and time.monotonic() < end:
         browser.rest(0.05)
+        saved = [file for file in downloads.iterdir() if file.suffix == ".html"]
+        text = saved[0].read_text() if saved else ""
     expect(saved and saved[0].name.startswith("pgweir-report-"), f"the report is there: {list(downloads.iterdir())}")
-    text = saved[0].read_text()
     for word in words:
         expect(word in text, f"the report has {word!r}: {text[:4000]}")
 
