@@ -136,7 +136,7 @@ impl Handle {
         self.post(Mail::ToCoordinator(ToCoordinator::Process(process, Box::new(said))));
     }
 
-    /// Another process has left, or does not take what is sent to it.
+    /// Another process has left, or does not read its mail.
     pub fn process_left(&self, process: ProcessId) {
         if process == ProcessId::Predecessor {
             self.set_predecessor(None);

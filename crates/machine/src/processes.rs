@@ -14,7 +14,7 @@ use crate::orders::Orders;
 use crate::refusal::Refusal;
 use crate::upgrade::Luggage;
 
-/// What is there of one pool.
+/// The sessions and tokens of one pool in a process.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PoolUse {
     pub key: PoolKey,

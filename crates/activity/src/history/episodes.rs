@@ -33,7 +33,7 @@ pub struct Episodes {
 }
 
 impl Episodes {
-    /// Adds the seconds of the span that a history has. They are later than those before.
+    /// Adds the seconds of the span that a history has. Spans come in the order of time.
     pub fn add(&mut self, history: &History, span: Span) {
         history.within(span).for_each(|second| self.add_second(second.at, &second.whys));
     }

@@ -140,7 +140,7 @@ impl Coordinator {
         })
     }
 
-    /// Mail of the process that grants. It may come from one that does so no more.
+    /// Mail of the process that grants. A process that granted earlier may have sent it.
     pub(super) fn hear_granter(&mut self, now: Time, from: ProcessId, said: ToMember, actions: &mut Actions) {
         let Some(granter) = self.processes.granter.as_mut().filter(|granter| granter.process == from) else { return };
         match said {

@@ -152,7 +152,7 @@ impl Granter {
         self.tell(ToGranter::RequestAllowance { limit, count }, actions);
     }
 
-    /// A member of ours has left: nothing that is granted is for it any more. A client that is let in nevertheless is said to have departed.
+    /// A member of ours has left: nothing that is granted is for it any more. If a client is let in for it all the same, its departure is counted at once.
     pub(super) fn forget_requests_of(&mut self, member: ProcessId) {
         let holder = Holder::Process(member);
         self.applications.retain(|_, application| !stays_in(application.applicant, member));

@@ -63,7 +63,7 @@ impl Rules {
         self.max_prepared_statements
     }
 
-    /// What becomes of session state.
+    /// How session state is followed: `pool_fidelity`.
     #[inline]
     pub fn fidelity(&self) -> Fidelity {
         self.fidelity

@@ -1,4 +1,4 @@
-//! What sessions are sent at the end of their login: the parameters that a pool's servers begin with.
+//! The parameters that sessions are sent at the end of their login: those that a pool's servers begin with.
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use session_state::spelling::Learnt;
 use session_state::state::Base;
 use units::{ConnId, Time};
 
-/// What sessions are sent at the end of their login.
+/// The parameters that sessions are sent at the end of their login.
 #[derive(Debug, Default)]
 pub struct Welcome {
     /// Sessions that wait until the pool's parameters are known.

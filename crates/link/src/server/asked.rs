@@ -28,7 +28,7 @@ impl AskedText {
     }
 }
 
-/// What is under way.
+/// The statements under way on one server.
 #[derive(Debug)]
 pub struct Asked {
     /// How long the session has waited for this server; its first statement is told so.

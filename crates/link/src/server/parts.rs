@@ -120,7 +120,7 @@ pub struct Traces {
     pub(crate) tainted: bool,
     /// A statement that the pooler ran before the client's has failed: what it should have removed may still be there.
     pub(crate) prelude_failed: bool,
-    /// What its session's next text may see without naming it was prepared already, as far as that succeeded.
+    /// The statements that its session's next text may see without naming them were tried: that text does not try them again.
     pub(crate) has_attempted: bool,
     /// Its client's open transaction defines something that the pool has noted.
     pub(crate) is_unsettled: bool,

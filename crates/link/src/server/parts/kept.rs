@@ -1,4 +1,4 @@
-//! What sessions have set on a server, and what it was like when it was opened.
+//! The session state that is on a server, and the state that it had when it was opened.
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ impl Begins {
     }
 }
 
-/// What sessions have set on a server. The next one may need other values.
+/// The session state that is on a server. The next session may need other values.
 #[derive(Debug)]
 pub struct Kept {
     /// Present while a new server is asked for its base.
