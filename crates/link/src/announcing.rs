@@ -61,30 +61,30 @@ impl Change<'_> {
 pub(crate) fn may_define(requests: &mut Requests<'_>, text: Option<&[u8]>, reading: Reading) -> bool {
     // It defines nothing.
     let Some(change) = definition(requests, text, reading) else { return true };
-    requests.server.traces.is_unsettled = true;
-    let announcement = requests.session.tracker.as_ref().and_then(|tracker| tracker.announcement.as_deref());
+    requests.link.server.facts.traces.is_unsettled = true;
+    let announcement = requests.link.session.facts.tracker.as_ref().and_then(|tracker| tracker.announcement.as_deref());
     if let Some(made) = announcement
-        && made.definition.server == requests.server_id
+        && made.definition.server == requests.link.server_id
         && change.affects(&made.definition.what)
     {
         return made.missing.is_empty();
     }
     let what = change.read();
-    if !requests.pool.names.known.learn(&what, requests.server_id, requests.now) {
+    if !requests.link.pool.names.known.learn(&what, requests.link.server_id, requests.now) {
         return true;
     }
-    let definition = announce(requests, what, Some(requests.conn));
+    let definition = announce(requests, what, Some(requests.link.conn));
     let missing: BTreeSet<WorkerId> = requests.others.iter().collect();
     let is_known = missing.is_empty();
     let announcement = (!is_known).then(|| Box::new(Announcement { definition, missing }));
-    requests.session.tracker.get_or_insert_default().announcement = announcement;
+    requests.link.session.facts.tracker.get_or_insert_default().announcement = announcement;
     is_known
 }
 
 /// The announced text is sent.
 #[inline]
 pub(crate) fn defined(session: &mut Session) {
-    if let Some(tracker) = &mut session.tracker {
+    if let Some(tracker) = &mut session.facts.tracker {
         tracker.announcement = None;
     }
 }
@@ -92,14 +92,14 @@ pub(crate) fn defined(session: &mut Session) {
 /// Only the end of a long text shows that it defines something.
 #[cold]
 pub(crate) fn define_unread(requests: &mut Requests<'_>) {
-    requests.server.traces.is_unsettled = true;
-    requests.pool.names.known.learn(&What::Anything, requests.server_id, requests.now);
+    requests.link.server.facts.traces.is_unsettled = true;
+    requests.link.pool.names.known.learn(&What::Anything, requests.link.server_id, requests.now);
     announce(requests, What::Anything, None);
 }
 
 fn announce(requests: &mut Requests<'_>, what: What, session: Option<ConnId>) -> Arc<Definition> {
-    let database = requests.pool.database.name_at_server().into();
-    let definition = Arc::new(Definition { database, server: requests.server_id, what });
+    let database = requests.link.pool.database.name_at_server().into();
+    let definition = Arc::new(Definition { database, server: requests.link.server_id, what });
     requests.others.post(requests.actions, || ToWorker::Defines { definition: Arc::clone(&definition), session });
     requests.definitions.push(Arc::clone(&definition));
     definition
@@ -110,11 +110,11 @@ fn definition<'t>(requests: &mut Requests<'_>, text: Option<&'t [u8]>, reading: 
     let Some(text) = text.filter(|_| !reading.is_unknown()) else { return Some(Change::Anything) };
     if reading.redefines() {
         return Some(
-            texts::rules(requests.server, requests.session, requests.caches)
+            texts::rules(requests.link.server, requests.link.session, requests.caches)
                 .map_or(Change::Anything, |rules| Change::Text(text, rules)),
         );
     }
-    let known = &requests.pool.names.known;
+    let known = &requests.link.pool.names.known;
     let mut side_effects = reading.side_effects;
     if reading.marks.any(Marks::BLOCK) {
         side_effects |= known.side_effects_of_block(text).side_effects;
@@ -128,10 +128,10 @@ fn definition<'t>(requests: &mut Requests<'_>, text: Option<&'t [u8]>, reading: 
 /// Notes a command tag. It shows a definition if the text was not read, or did not show it.
 #[inline]
 pub(crate) fn note_tag(answers: &mut Answers<'_>, body: &[u8]) {
-    if answers.server.transaction.emptying.is_some() {
+    if answers.server.facts.effects.emptying.is_some() {
         vacating::note_emptied(answers, body);
     }
-    if matches!(body, [b'C' | b'A', ..] | [b'D', b'O', ..]) && !answers.server.traces.is_unsettled {
+    if matches!(body, [b'C' | b'A', ..] | [b'D', b'O', ..]) && !answers.server.facts.traces.is_unsettled {
         tag_may_define(answers, body);
     }
 }
@@ -144,7 +144,7 @@ fn tag_may_define(answers: &mut Answers<'_>, body: &[u8]) {
     // It defines nothing, or the statement was the pooler's own.
     let Some(what) = what.filter(|_| answers.server.ledger.owner() == Some(Answerer::Client)) else { return };
     // A table does not exclude another definition later in the same transaction.
-    answers.server.traces.is_unsettled = what == What::Anything;
+    answers.server.facts.traces.is_unsettled = what == What::Anything;
     let database = answers.pool.database.name_at_server().into();
     let definition = Arc::new(Definition { database, server: answers.server_id, what });
     // This is posted before the tag is passed on.
@@ -155,12 +155,12 @@ fn tag_may_define(answers: &mut Answers<'_>, body: &[u8]) {
 /// ReadyForQuery: notes when a transaction that has defined something on this server is over.
 #[inline]
 pub(crate) fn settle_definitions(answers: &mut Answers<'_>, status: Status) {
-    if answers.server.transaction.emptying.is_some() {
-        answers.server.transaction.emptying = None;
+    if answers.server.facts.effects.emptying.is_some() {
+        answers.server.facts.effects.emptying = None;
     }
     // What is still under way may define more.
-    if answers.server.traces.is_unsettled && status == Status::Idle && answers.server.ledger.depth() <= 1 {
-        answers.server.traces.is_unsettled = false;
+    if answers.server.facts.traces.is_unsettled && status == Status::Idle && answers.server.ledger.depth() <= 1 {
+        answers.server.facts.traces.is_unsettled = false;
         answers.findings.settled = true;
         if let Some(tracker) = answers.tracker() {
             // A definition that is not sent yet is announced again.

@@ -17,11 +17,11 @@ use crate::texts;
 #[inline]
 pub(crate) fn note(requests: &mut Requests<'_>, message: u8, at_hand: &[u8]) {
     let statement = match message {
-        tag::EXECUTE => requests.server.statements.spoken.executed(&at_hand[HEADER_LEN..]),
+        tag::EXECUTE => requests.link.server.statements.spoken.executed(&at_hand[HEADER_LEN..]),
         tag::FUNCTION_CALL => Said::FUNCTION,
         _ => return,
     };
-    requests.server.ledger.speaks_of(statement);
+    requests.link.server.ledger.speaks_of(statement);
 }
 
 /// A text is sent that is not followed; `None`: not all of it is at hand.
@@ -29,23 +29,23 @@ pub(crate) fn note(requests: &mut Requests<'_>, message: u8, at_hand: &[u8]) {
 pub(crate) fn unfollowed(requests: &mut Requests<'_>, text: Option<&[u8]>) {
     let caches = &mut *requests.caches;
     match text {
-        Some(text) => caches.identify(text, &requests.server.kept.parameters, requests.pool.id),
+        Some(text) => caches.identify(text, &requests.link.server.kept.parameters, requests.link.pool.id),
         None => caches.said = Said::default(),
     }
-    requests.server.ledger.speaks_of(requests.caches.said);
+    requests.link.server.ledger.speaks_of(requests.caches.said);
 }
 
 /// The text that was read last is parsed under this name.
 #[inline]
 pub(crate) fn parsed(requests: &mut Requests<'_>, name: &[u8]) {
     let statement = requests.caches.said;
-    requests.server.statements.spoken.parse(name, statement);
-    requests.server.ledger.speaks_of(statement);
+    requests.link.server.statements.spoken.parse(name, statement);
+    requests.link.server.ledger.speaks_of(statement);
 }
 
 /// A Bind of a statement whose name is not mapped.
 pub(crate) fn bound_by_name(requests: &mut Requests<'_>, names: &BindNames<'_>) {
-    let mut statement = requests.server.statements.spoken.statement(names.statement);
+    let mut statement = requests.link.server.statements.spoken.statement(names.statement);
     if statement == Said::default() && names.statement.is_empty() {
         statement = parsed_before(requests);
     }
@@ -55,17 +55,17 @@ pub(crate) fn bound_by_name(requests: &mut Requests<'_>, names: &BindNames<'_>) 
 /// A Bind.
 #[inline]
 pub(crate) fn bound(requests: &mut Requests<'_>, portal: &[u8], statement: Said) {
-    requests.server.statements.spoken.bind(portal, statement);
-    requests.server.ledger.speaks_of(statement);
+    requests.link.server.statements.spoken.bind(portal, statement);
+    requests.link.server.ledger.speaks_of(statement);
 }
 
 /// The unnamed statement, which the client has parsed on another server.
 #[cold]
 fn parsed_before(requests: &mut Requests<'_>) -> Said {
-    let parameters = Arc::clone(texts::meant(requests.server, requests.session));
-    let unnamed = requests.session.statements.unnamed.as_deref();
+    let parameters = Arc::clone(texts::meant(requests.link.server, requests.link.session));
+    let unnamed = requests.link.session.statements.unnamed.as_deref();
     let Some(parse) = unnamed.and_then(|unnamed| unnamed.parse()) else { return Said::default() };
-    requests.caches.identify(parse.query, &parameters, requests.pool.id);
-    requests.server.statements.spoken.parsed = requests.caches.said;
+    requests.caches.identify(parse.query, &parameters, requests.link.pool.id);
+    requests.link.server.statements.spoken.parsed = requests.caches.said;
     requests.caches.said
 }

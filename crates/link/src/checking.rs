@@ -47,7 +47,7 @@ pub fn may_leave(
 ) -> Leaves {
     let is_strict = pool.rules.fidelity == Fidelity::Strict;
     let is_doubtful = parameter_reports::is_doubtful(session, server);
-    let tracker = session.tracker.get_or_insert_default();
+    let tracker = session.facts.tracker.get_or_insert_default();
     if is_doubtful {
         tracker.pinning.doubt_parameters();
     }
@@ -71,7 +71,7 @@ pub fn may_leave(
             note_local_buffers(server, pool);
             // The check does not list custom settings, so one that a function has set would stay on the server
             // unnoticed.
-            server.traces.needs_reset |= pool.names.known.is_blank();
+            server.facts.traces.needs_reset |= pool.names.known.is_blank();
             if !seated {
                 return Leaves::Yes;
             }
@@ -85,12 +85,14 @@ pub fn may_leave(
 /// its next statement may already be under way, and take long.
 pub(crate) fn check_answered(answers: &mut Answers<'_>) {
     // The client has disconnected meanwhile.
-    let Some(tracker) = answers.session.as_mut().and_then(|(_, session)| session.tracker.as_mut()) else { return };
+    let Some(tracker) = answers.session.as_mut().and_then(|(_, session)| session.facts.tracker.as_mut()) else {
+        return;
+    };
     let circumstances = Circumstances {
         now: answers.now,
         is_utf8: answers.server.kept.parameters.get(Tracked::CLIENT_ENCODING) == Some(b"UTF8"),
         is_readable: !answers.pool.names.known.is_unreadable(),
-        local_rights: answers.server.transaction.local_rights,
+        local_rights: answers.server.facts.effects.local_rights,
         base: &answers.server.kept.base,
     };
     let missed = tracker.answered(&answers.caches.tracked, circumstances);
@@ -108,17 +110,17 @@ pub(crate) fn check_answered(answers: &mut Answers<'_>) {
 pub fn part(server: &mut Server, tracker: Option<Box<Tracker>>) {
     // The client has left no state.
     let Some(mut tracker) = tracker else { return };
-    server.traces.has_local_buffers |= tracker.unseen.has_used_temporary();
+    server.facts.traces.has_local_buffers |= tracker.unseen.has_used_temporary();
     let lasting = (tracker.pinning.pins() | tracker.pinning.suspects()).lasting() & !Pins::BACKEND_PID;
     if !lasting.is_empty() {
-        server.end.close_needed = Some(CloseReason::ClientGoneUnclean);
+        server.facts.end.close_needed = Some(CloseReason::ClientGoneUnclean);
     }
     if server.is_clean() && tracker.is_settled() {
         tracker.ready(true);
         note_state(server, &tracker, None);
-        server.traces.needs_reset |= tracker.needs_reset();
+        server.facts.traces.needs_reset |= tracker.needs_reset();
     } else {
-        server.traces.needs_reset = true;
+        server.facts.traces.needs_reset = true;
     }
 }
 
@@ -133,12 +135,12 @@ fn note_local_buffers(server: &mut Server, pool: &mut Pool) {
 
 /// Notes the session's state as the server's.
 fn hand_over(session: &mut Session, server: &mut Server) {
-    let tracker = session.tracker.as_mut().expect("it was settled just now");
+    let tracker = session.facts.tracker.as_mut().expect("it was settled just now");
     note_state(server, tracker, Some(session.identity.serial));
-    server.traces.needs_reset |= tracker.needs_reset();
-    server.traces.has_local_buffers |= tracker.leave();
+    server.facts.traces.needs_reset |= tracker.needs_reset();
+    server.facts.traces.has_local_buffers |= tracker.leave();
     if tracker.is_idle() {
-        session.tracker = None;
+        session.facts.tracker = None;
     }
 }
 
@@ -151,5 +153,5 @@ fn note_state(server: &mut Server, tracker: &Tracker, serial: Option<Serial>) {
     let last = serial.map(|serial| (serial, tracker.rights_asked_at));
     server.kept.rights = has_rights.then_some(RightsSince { given_at, last });
     server.kept.session_state = (!state.is_initial()).then(|| Arc::clone(state));
-    server.traces.needs_reset |= state.needs_clearing(&server.kept.base);
+    server.facts.traces.needs_reset |= state.needs_clearing(&server.kept.base);
 }

@@ -16,8 +16,8 @@ use crate::requests::{Renamed, Requests};
 use crate::server::Expect;
 use crate::session::Rest;
 use crate::{
-    attribution, copying, following, large_statements, listening, malformed, matching, plain_messages, queries,
-    renaming, reserving, slow,
+    attribution, copying, following, large_statements, listening, malformed, matching, plain, queries, renaming,
+    reserving, slow,
 };
 
 /// How much of a message must be at hand before anything of it is sent.
@@ -34,19 +34,19 @@ enum Extent {
 /// Deals with the messages at hand, as far as possible.
 pub fn read(requests: &mut Requests<'_>) -> Result<(), Ending> {
     loop {
-        if requests.session.incoming.skip > 0 {
-            let count = requests.stream.left().min(requests.session.incoming.skip as usize);
-            match requests.session.incoming.rest {
+        if requests.link.session.incoming.skip > 0 {
+            let count = requests.stream.left().min(requests.link.session.incoming.skip as usize);
+            match requests.link.session.incoming.rest {
                 Rest::Forward => {
-                    following::add_piece(requests, count, count == requests.session.incoming.skip as usize);
+                    following::add_piece(requests, count, count == requests.link.session.incoming.skip as usize);
                     let piece = &requests.stream.rest()[..count];
-                    matching::keep_for_trial(requests.session, piece);
+                    matching::keep_for_trial(requests.link.session, piece);
                     requests.stream.pass(count);
                 }
                 Rest::Discard => requests.discard(count),
             }
-            requests.session.incoming.skip -= count as u32;
-            if requests.session.incoming.skip > 0 {
+            requests.link.session.incoming.skip -= count as u32;
+            if requests.link.session.incoming.skip > 0 {
                 return Ok(());
             }
         }
@@ -54,7 +54,7 @@ pub fn read(requests: &mut Requests<'_>) -> Result<(), Ending> {
             return Ok(());
         }
         let dealt_with =
-            if requests.session.incoming.inbox.is_empty() { next(requests) } else { next_from_inbox(requests) };
+            if requests.link.session.incoming.inbox.is_empty() { next(requests) } else { next_from_inbox(requests) };
         let goes_on = match dealt_with {
             Err(Ending::Refuse(..)) if answers_come_first(requests) => {
                 requests.stash_rest();
@@ -70,7 +70,7 @@ pub fn read(requests: &mut Requests<'_>) -> Result<(), Ending> {
 
 /// Deals with the next message, which lies in the stream. False: not enough of it is there, or it has to wait.
 fn next(requests: &mut Requests<'_>) -> Result<bool, Ending> {
-    plain_messages::pass(requests);
+    plain::pass(requests);
     let rest = requests.stream.rest();
     if rest.is_empty() {
         return Ok(true);
@@ -78,8 +78,8 @@ fn next(requests: &mut Requests<'_>) -> Result<bool, Ending> {
     let goes_on = match checked_header(rest)? {
         Some(header) if is_enough(requests, header, rest)? => {
             let dealt_with = message(requests, header, rest, true)?;
-            requests.server.hold.set(!dealt_with || std::mem::take(&mut requests.holds));
-            !requests.server.hold.is_on()
+            requests.link.server.facts.hold.set(!dealt_with || std::mem::take(&mut requests.holds));
+            !requests.link.server.facts.hold.is_on()
         }
         _ => false,
     };
@@ -92,24 +92,24 @@ fn next(requests: &mut Requests<'_>) -> Result<bool, Ending> {
 /// Deals with the next message, which began in an earlier read. False: not enough of it is there, or it has to wait.
 fn next_from_inbox(requests: &mut Requests<'_>) -> Result<bool, Ending> {
     loop {
-        let header = checked_header(&requests.session.incoming.inbox)?;
+        let header = checked_header(&requests.link.session.incoming.inbox)?;
         let enough = match header {
-            Some(header) => is_enough(requests, header, &requests.session.incoming.inbox)?,
+            Some(header) => is_enough(requests, header, &requests.link.session.incoming.inbox)?,
             None => false,
         };
         if let (Some(header), true) = (header, enough) {
-            let inbox = std::mem::take(&mut requests.session.incoming.inbox);
+            let inbox = std::mem::take(&mut requests.link.session.incoming.inbox);
             let dealt_with = message(requests, header, &inbox, false);
             if !matches!(dealt_with, Ok(true)) {
-                requests.session.incoming.inbox = inbox;
+                requests.link.session.incoming.inbox = inbox;
                 dealt_with?;
-                requests.server.hold.begin();
+                requests.link.server.facts.hold.begin();
                 requests.stash_rest();
                 return Ok(false);
             }
             requests.caches.buffers.put_back(inbox);
             if std::mem::take(&mut requests.holds) {
-                requests.server.hold.begin();
+                requests.link.server.facts.hold.begin();
                 requests.stash_rest();
                 return Ok(false);
             }
@@ -119,10 +119,10 @@ fn next_from_inbox(requests: &mut Requests<'_>) -> Result<bool, Ending> {
             return Ok(false);
         }
         // Only bytes that belong to this message: all of it, or its header first.
-        let wanted = header.map_or(HEADER_LEN, Header::total_len) - requests.session.incoming.inbox.len();
+        let wanted = header.map_or(HEADER_LEN, Header::total_len) - requests.link.session.incoming.inbox.len();
         let count = wanted.min(requests.stream.left());
         let more = &requests.stream.rest()[..count];
-        requests.session.incoming.inbox.extend_from_slice(more);
+        requests.link.session.incoming.inbox.extend_from_slice(more);
         requests.discard(count);
     }
 }
@@ -131,14 +131,14 @@ fn next_from_inbox(requests: &mut Requests<'_>) -> Result<bool, Ending> {
 /// this one waits. Inside COPY IN the server answers nothing before the COPY ends, so the COPY is stopped.
 #[cold]
 fn answers_come_first(requests: &mut Requests<'_>) -> bool {
-    let ledger = &requests.server.ledger;
+    let ledger = &requests.link.server.ledger;
     let (copying, depth) = (ledger.copying(), ledger.depth());
     let in_doubt = copying.is_guarded() && !ledger.is_skipping();
     if copying.is_open() {
         copying::stop(requests);
     } else if depth > 0 || in_doubt {
         requests.call_for_answers();
-        requests.server.hold.begin();
+        requests.link.server.facts.hold.begin();
     } else {
         return false;
     }
@@ -152,12 +152,12 @@ fn extent(requests: &Requests<'_>, header: Header) -> Extent {
     if requests.is_passed_over() {
         return Extent::Header;
     }
-    let follows = requests.pool.rules.follows();
+    let follows = requests.link.pool.rules.follows();
     match header.tag {
         tag::QUERY | tag::FUNCTION_CALL if follows => Extent::Text,
         tag::QUERY if reserving::searches_names(requests) => Extent::Text,
         tag::PARSE if follows && !requests.is_mapped() => Extent::Text,
-        tag::EXECUTE if following::reads_portals(requests.session) => Extent::Whole,
+        tag::EXECUTE if following::reads_portals(requests.link.session) => Extent::Whole,
         tag::BIND if requests.is_mapped() => Extent::Names,
         tag::PARSE | tag::DESCRIBE | tag::CLOSE if requests.is_mapped() => Extent::Whole,
         _ => Extent::Header,
@@ -172,7 +172,7 @@ fn is_enough(requests: &Requests<'_>, header: Header, at_hand: &[u8]) -> Result<
     match extent(requests, header) {
         Extent::Header => {
             // Outside a transaction half a message does not occupy a server, unless it is a large one.
-            let streams = header.tag == tag::COPY_DATA || requests.server.transaction.status != Status::Idle;
+            let streams = header.tag == tag::COPY_DATA || requests.link.server.transaction.status != Status::Idle;
             Ok(streams || whole || at_hand.len() >= limits::CHUNK_LEN_MAX)
         }
         Extent::Text => Ok(whole || at_hand.len() >= limits::CHUNK_LEN_MAX),
@@ -185,7 +185,7 @@ fn is_enough(requests: &Requests<'_>, header: Header, at_hand: &[u8]) -> Result<
                 return Ok(at_hand.len() >= limits::CHUNK_LEN_MAX);
             }
             let long = header.body_len() > limits::UNNAMED_LEN_MAX;
-            let passes = !requests.pool.rules.follows() && !reserving::searches_names(requests);
+            let passes = !requests.link.pool.rules.follows() && !reserving::searches_names(requests);
             let read = passes || at_hand.len() >= limits::CHUNK_LEN_MAX;
             Ok(header.tag == tag::PARSE && named == Some(false) && long && read)
         }
@@ -207,7 +207,7 @@ fn is_enough(requests: &Requests<'_>, header: Header, at_hand: &[u8]) -> Result<
 #[inline]
 fn message(requests: &mut Requests<'_>, header: Header, at_hand: &[u8], in_stream: bool) -> Result<bool, Ending> {
     let at_hand = &at_hand[..at_hand.len().min(header.total_len())];
-    if requests.server.ledger.copying().is_guarded()
+    if requests.link.server.ledger.copying().is_guarded()
         && let Some(dealt_with) = copying::guard(requests, header)?
     {
         return Ok(dealt_with);
@@ -222,7 +222,7 @@ fn message(requests: &mut Requests<'_>, header: Header, at_hand: &[u8], in_strea
         requests.call_for_answers();
         return Ok(false);
     }
-    let hears = requests.pool.measured.hears_texts;
+    let hears = requests.link.pool.measured.hears_texts;
     if hears {
         slow::hear(requests, header.tag, at_hand);
     }
@@ -231,10 +231,10 @@ fn message(requests: &mut Requests<'_>, header: Header, at_hand: &[u8], in_strea
     if hears && dealt_with {
         slow::dealt_with(requests, header.tag);
     }
-    if dealt_with && matching::is_trying(requests.session) {
+    if dealt_with && matching::is_trying(requests.link.session) {
         // If the rest of a Bind is at hand, it is dealt with separately.
-        let sent = header.total_len() - requests.session.incoming.skip as usize;
-        matching::keep_for_trial(requests.session, &at_hand[..sent.min(at_hand.len())]);
+        let sent = header.total_len() - requests.link.session.incoming.skip as usize;
+        matching::keep_for_trial(requests.link.session, &at_hand[..sent.min(at_hand.len())]);
         // The next message must not be read before it is known whether this one is sent again.
         requests.holds |= matches!(header.tag, tag::SYNC | tag::QUERY | tag::FUNCTION_CALL);
     }
@@ -258,10 +258,11 @@ fn dispatch(requests: &mut Requests<'_>, header: Header, at_hand: &[u8], in_stre
         tag::COPY_DONE | tag::COPY_FAIL => {
             requests.sent(Expect::CopyEnd);
             // It may end a Query. A batch ends with its Sync.
-            requests.holds |= requests.server.ledger.owed().awaits_own_ready() && requests.waits_for_notification();
+            requests.holds |=
+                requests.link.server.ledger.owed().awaits_own_ready() && requests.waits_for_notification();
         }
         tag::PARSE if requests.is_passed_over() => {
-            requests.pool.counts.totals.client_parses += u64::from(mapped);
+            requests.link.pool.counts.totals.client_parses += u64::from(mapped);
             requests.sent(Expect::Parse(None));
         }
         tag::PARSE if reserving::refuses_names(requests, &at_hand[HEADER_LEN..]) => requests.sent(Expect::Parse(None)),
@@ -286,11 +287,11 @@ fn dispatch(requests: &mut Requests<'_>, header: Header, at_hand: &[u8], in_stre
                 return Ok(false);
             }
             // Statements are counted where their names are mapped, as in PgBouncer.
-            requests.pool.counts.totals.client_parses += u64::from(mapped);
+            requests.link.pool.counts.totals.client_parses += u64::from(mapped);
             if renamed == Renamed::Yes {
                 return Ok(true);
             }
-            requests.pool.counts.totals.server_parses += u64::from(mapped);
+            requests.link.pool.counts.totals.server_parses += u64::from(mapped);
         }
         tag::BIND | tag::DESCRIBE | tag::CLOSE => {
             if let Some(dealt_with) = of_a_name(requests, header, at_hand, in_stream)? {
@@ -326,7 +327,7 @@ fn of_a_name(
     if renamed == Renamed::Later {
         return Ok(Some(false));
     }
-    requests.pool.counts.totals.binds += u64::from(mapped && header.tag == tag::BIND);
+    requests.link.pool.counts.totals.binds += u64::from(mapped && header.tag == tag::BIND);
     if renamed == Renamed::Yes {
         return Ok(Some(true));
     }

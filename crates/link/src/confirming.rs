@@ -38,7 +38,7 @@ pub(crate) fn command(answers: &mut Answers<'_>, body: &[u8]) {
         && matches!(owner, Some(Answerer::Client | Answerer::Nobody))
         && !is_followed
         && !answers.server.kept.base.is_login();
-    answers.server.traces.needs_reset |= is_lost;
+    answers.server.facts.traces.needs_reset |= is_lost;
     let forgets = matches!(body, b"DISCARD ALL\0" | b"DEALLOCATE ALL\0");
     if !forgets {
         return;
@@ -51,9 +51,9 @@ pub(crate) fn command(answers: &mut Answers<'_>, body: &[u8]) {
         answers.server.kept.session_state = None;
         answers.server.kept.rights = None;
         if owner != Some(Answerer::Nobody) {
-            answers.server.traces.needs_reset = is_lost;
+            answers.server.facts.traces.needs_reset = is_lost;
         }
-        answers.server.traces.listens = false;
+        answers.server.facts.traces.listens = false;
     }
     // Statements sent after the command in the same pipeline stay.
     let ledger = &answers.server.ledger;
@@ -75,17 +75,18 @@ pub(crate) fn closed_prepared(answers: &mut Answers<'_>) {
 fn confirmed(answers: &mut Answers<'_>, tag: &[u8], named: bool) {
     // The client is gone, or its session state is not followed.
     let Some((_, session)) = &mut answers.session else { return };
-    let Some(tracker) = &mut session.tracker else { return };
+    let Some(tracker) = &mut session.facts.tracker else { return };
+    let facts = &mut *answers.server.facts;
     let places = Places {
         now: answers.now,
         on_server: &mut answers.server.kept.on_server,
-        listens: &mut answers.server.traces.listens,
+        listens: &mut facts.traces.listens,
         names: session.statements.names.as_deref_mut().filter(|_| named),
         tracked: &answers.caches.tracked,
         reported: &answers.server.kept.parameters,
         first: answers.pool.welcome.report.as_ref().map(|report| &report.at_login),
         base: &answers.server.kept.base,
-        local_rights: answers.server.transaction.local_rights,
+        local_rights: facts.effects.local_rights,
     };
     tracker.confirmed(tag, places);
 }
@@ -159,7 +160,7 @@ pub(crate) fn undo(answers: &mut Answers<'_>, skipped: &[Entry]) {
     {
         // An earlier unnamed statement is in force again, and its effects were not kept.
         let unread = Marked { text: Arc::default(), reading: Reading::UNKNOWN, effects: Effects::default() };
-        session.tracker.get_or_insert_default().portals.parse_unnamed(Some(Arc::new(unread)));
+        session.facts.tracker.get_or_insert_default().portals.parse_unnamed(Some(Arc::new(unread)));
     }
     // The client is gone, or has named no statement.
     let Some(names) = answers.session.as_mut().and_then(|(_, session)| session.statements.names.as_mut()) else {
@@ -178,7 +179,7 @@ pub(crate) fn undo(answers: &mut Answers<'_>, skipped: &[Entry]) {
 pub(crate) fn restart(answers: &mut Answers<'_>) {
     // The client is gone, or it began with no values of its own.
     let Some((conn, session)) = &mut answers.session else { return };
-    let (Some(first), Some(tracker)) = (&session.reset_to, &session.tracker) else { return };
+    let (Some(first), Some(tracker)) = (&session.reset_to, &session.facts.tracker) else { return };
     let restarting = tracker.restarting;
     if !restarting.is_any() {
         return;
@@ -223,7 +224,7 @@ pub(crate) fn report(answers: &mut Answers<'_>, conn: ConnId, statuses: &[u8]) {
 /// A transaction is over. If it has changed definitions that others see, the same text prepared from now on is another
 /// statement. Temporary tables do not count: they are often dropped, and no other session sees them.
 pub(crate) fn renew_statements(answers: &mut Answers<'_>) {
-    let renews = match std::mem::take(&mut answers.server.transaction.defines) {
+    let renews = match std::mem::take(&mut answers.server.facts.effects.defines) {
         Defines::Nothing => false,
         Defines::Unclear => !is_temporary(answers),
         Defines::ForAll => true,

@@ -32,12 +32,12 @@ pub(crate) fn guard(requests: &mut Requests<'_>, header: Header) -> Result<Optio
     if belongs && !malformed::has_surplus(header) {
         return Ok(None);
     }
-    if requests.server.ledger.copying().is_open() {
+    if requests.link.server.ledger.copying().is_open() {
         stop(requests);
-    } else if requests.server.ledger.is_skipping() {
+    } else if requests.link.server.ledger.is_skipping() {
         // Whether the server skips this depends on whether it has answered a Sync, and a skipping server answers no
         // query that would show it.
-        requests.server.end.close_needed = Some(CloseReason::SyncLost);
+        requests.link.server.facts.end.close_needed = Some(CloseReason::SyncLost);
         return Err(Ending::Refuse(CloseReason::SyncLost.into()));
     } else {
         // What was sent behind the Syncs in doubt tells, once the server answers it.
@@ -51,7 +51,7 @@ pub(crate) fn guard(requests: &mut Requests<'_>, header: Header) -> Result<Optio
 /// the session with an error that says which message it was.
 #[inline]
 pub(crate) fn waits(requests: &mut Requests<'_>, header: Header) -> bool {
-    let ledger = &requests.server.ledger;
+    let ledger = &requests.link.server.ledger;
     let waits = ledger.copying().may_begin()
         && ledger.depth() > 0
         && requests.is_mapped()
@@ -65,10 +65,10 @@ pub(crate) fn waits(requests: &mut Requests<'_>, header: Header) -> bool {
 /// Stops the COPY, so that its error shows whether it had failed before. The client's messages wait for that error.
 #[cold]
 pub(crate) fn stop(requests: &mut Requests<'_>) {
-    requests.stream.flush(requests.server_id, requests.actions);
-    requests.server.ledger.stop_copy();
-    requests.server.hold.flush();
-    requests.actions.send_new(requests.server_id, |out| CopyFail { message: STOPPED }.encode(out));
+    requests.stream.flush(requests.link.server_id, requests.actions);
+    requests.link.server.ledger.stop_copy();
+    requests.link.server.facts.hold.flush();
+    requests.actions.send_new(requests.link.server_id, |out| CopyFail { message: STOPPED }.encode(out));
 }
 
 /// PostgreSQL's error for this message of a client inside COPY IN.

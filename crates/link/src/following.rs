@@ -24,20 +24,21 @@ use crate::{announcing, attribution, listening, remedies, texts, vacating};
 /// which names.
 pub(crate) fn waits_for_answers(requests: &Requests<'_>, message: u8, at_hand: &[u8]) -> bool {
     // Without a tracker nothing is in doubt.
-    let Some(tracker) = &requests.session.tracker else { return false };
+    let Some(tracker) = &requests.link.session.facts.tracker else { return false };
     let is_text = matches!(message, tag::QUERY | tag::PARSE);
     let names = match message {
         tag::DESCRIBE | tag::CLOSE => at_hand.get(HEADER_LEN) == Some(&Target::Statement.byte()),
         _ => is_text || message == tag::BIND,
     };
     // What the pooler prepares within a batch is skipped if something before it in the batch fails.
-    let is_brought = requests.server.kept.on_server.is_changing() && requests.server.ledger.owed().awaits_own_ready();
+    let is_brought =
+        requests.link.server.kept.on_server.is_changing() && requests.link.server.ledger.owed().awaits_own_ready();
     let runs = names || message == tag::FUNCTION_CALL;
     let in_doubt = names && (is_brought || tracker.under_way.is_naming())
-        || runs && must_restore(requests.server, requests.session, tracker)
+        || runs && must_restore(requests.link.server, requests.link.session, tracker)
         || is_text && tracker.is_deciding(&requests.caches.tracked, message == tag::PARSE)
-        || is_text && tracker.meaning.is_vague() && requests.server.ledger.owed().awaits_own_ready();
-    in_doubt && requests.server.ledger.depth() > 0 && requests.follows()
+        || is_text && tracker.meaning.is_vague() && requests.link.server.ledger.owed().awaits_own_ready();
+    in_doubt && requests.link.server.ledger.depth() > 0 && requests.follows()
 }
 
 /// Parameters with which nearly every session begins, and which code hardly ever resets.
@@ -58,7 +59,7 @@ fn must_restore(server: &Server, session: &Session, tracker: &Tracker) -> bool {
 #[must_use]
 pub fn may_lose_own(server: &Server, session: &Session) -> bool {
     let Some(tracker) =
-        session.tracker.as_ref().filter(|tracker| tracker.inspection.awaits_listing(tracker.pinning.suspects()))
+        session.facts.tracker.as_ref().filter(|tracker| tracker.inspection.awaits_listing(tracker.pinning.suspects()))
     else {
         return false;
     };
@@ -79,11 +80,12 @@ pub(crate) fn parse_followed(requests: &mut Requests<'_>, parse: Option<&Parse<'
     let reading = texts::read_text(requests, text);
     attribution::parsed(requests, name);
     listening::note_notify(requests, reading, text);
-    let is_followed = requests.session.tracker.is_some() || reading.is_active();
+    let is_followed = requests.link.session.facts.tracker.is_some() || reading.is_active();
     remedies::run_without_strangers(requests, reading, text.unwrap_or_default());
     let kept = is_followed && is_mapped && !reading.is_plain();
-    let marked = kept
-        .then(|| texts::marked(requests.server, requests.session, requests.caches, text.unwrap_or_default(), reading));
+    let marked = kept.then(|| {
+        texts::marked(requests.link.server, requests.link.session, requests.caches, text.unwrap_or_default(), reading)
+    });
     if is_followed && !is_mapped && !announcing::may_define(requests, text, reading) {
         return false;
     }
@@ -96,12 +98,12 @@ pub(crate) fn parse_followed(requests: &mut Requests<'_>, parse: Option<&Parse<'
     if !is_followed {
         return true;
     }
-    announcing::defined(requests.session);
+    announcing::defined(requests.link.session);
     listening::bring_channels(requests, reading);
-    let tracker = requests.session.tracker.get_or_insert_default();
+    let tracker = requests.link.session.facts.tracker.get_or_insert_default();
     if !is_mapped && !reading.is_plain() {
         // It is not known when it will be executed.
-        tracker.suspect(reading.unseen(), text.unwrap_or_default(), &requests.pool.names.known);
+        tracker.suspect(reading.unseen(), text.unwrap_or_default(), &requests.link.pool.names.known);
     } else {
         tracker.portals.parse_unnamed(marked);
     }
@@ -114,10 +116,10 @@ pub(crate) fn begin_pieces(requests: &mut Requests<'_>, text: &[u8]) {
     if !requests.follows() {
         return;
     }
-    let rules = texts::rules(requests.server, requests.session, requests.caches);
-    let tracker = requests.session.tracker.get_or_insert_default();
+    let rules = texts::rules(requests.link.server, requests.link.session, requests.caches);
+    let tracker = requests.link.session.facts.tracker.get_or_insert_default();
     // Texts in its encoding are not read.
-    let Some(rules) = rules else { return tracker.suspect(Reading::UNKNOWN, text, &requests.pool.names.known) };
+    let Some(rules) = rules else { return tracker.suspect(Reading::UNKNOWN, text, &requests.link.pool.names.known) };
     let mut pieces = Box::new(Pieces::new(rules, limits::SHAPE_LEN_MAX));
     pieces.add(text);
     tracker.long_text.begin(pieces, text);
@@ -125,7 +127,7 @@ pub(crate) fn begin_pieces(requests: &mut Requests<'_>, text: &[u8]) {
 
 /// More of a long text passes, up to its end if `is_last`.
 pub(crate) fn add_piece(requests: &mut Requests<'_>, count: usize, is_last: bool) {
-    let Some(tracker) = &mut requests.session.tracker else { return };
+    let Some(tracker) = &mut requests.link.session.facts.tracker else { return };
     // A zero byte ends the text; the parameter types of a Parse follow it.
     let piece = &requests.stream.rest()[..count];
     let end = piece.iter().position(|&byte| byte == 0);
@@ -134,12 +136,12 @@ pub(crate) fn add_piece(requests: &mut Requests<'_>, count: usize, is_last: bool
     let Some(gathered) = tracker.long_text.add(piece, is_last || end.is_some()) else { return };
     let shape = gathered.finish();
     let reading = texts::read_text(requests, shape.as_deref());
-    let tracker = requests.session.tracker.as_mut().expect("it has gathered the text");
+    let tracker = requests.link.session.facts.tracker.as_mut().expect("it has gathered the text");
     if reading.is_noted(true) {
         // It is too late to note what it sets: its answers may have come already.
         tracker.suspect_unread();
     } else {
-        tracker.suspect_again(reading, &requests.pool.names.known);
+        tracker.suspect_again(reading, &requests.link.pool.names.known);
     }
     if reading.redefines() || shape.is_none() {
         announcing::define_unread(requests);
@@ -152,11 +154,12 @@ pub(crate) fn reads_parameters(requests: &Requests<'_>, statement: &[u8]) -> boo
         return false;
     }
     if statement.is_empty() {
-        let unnamed = requests.session.tracker.as_ref().and_then(|tracker| tracker.portals.unnamed_statement());
+        let unnamed =
+            requests.link.session.facts.tracker.as_ref().and_then(|tracker| tracker.portals.unnamed_statement());
         return unnamed.is_some_and(|marked| marked.is_unbound());
     }
-    let named = requests.session.statements.names.as_ref().and_then(|names| names.get(statement));
-    named.is_some_and(|statement| statement.reading(&requests.pool.names.known).sets_by_function())
+    let named = requests.link.session.statements.names.as_ref().and_then(|names| names.get(statement));
+    named.is_some_and(|statement| statement.reading(&requests.link.pool.names.known).sets_by_function())
 }
 
 /// A Bind is about to be sent. `statement`: the named one and its effects, if known; `after_names`: the bytes after its
@@ -169,31 +172,37 @@ pub(crate) fn bind_followed(
 ) -> bool {
     let (name, reading) = (names.statement, statement.map_or(Reading::default(), |(_, reading)| reading));
     let statement = statement.map(|(statement, _)| statement);
-    if let Some(statement) = statement.filter(|_| requests.server.traces.last_text.is_some()) {
-        texts::keep_for_chaos_check(requests.server, statement.query());
+    if let Some(statement) = statement.filter(|_| requests.link.server.facts.traces.last_text.is_some()) {
+        texts::keep_for_chaos_check(requests.link.server, statement.query());
     }
     if !requests.follows() {
         return true;
     }
     let is_active = match statement {
         Some(_) => reading.is_active(),
-        None => requests.server.kept.on_server.has(name),
+        None => requests.link.server.kept.on_server.has(name),
     };
-    requests.server.transaction.defines = requests.server.transaction.defines.max(reading.defines());
-    texts::note_local_rights(requests.server, reading);
+    requests.link.server.facts.effects.defines = requests.link.server.facts.effects.defines.max(reading.defines());
+    texts::note_local_rights(requests.link.server, reading);
     listening::note_notify(requests, reading, statement.map(Statement::query));
     let mut followed = None;
-    if requests.session.tracker.is_some() || is_active {
+    if requests.link.session.facts.tracker.is_some() || is_active {
         if statement.is_some() {
             listening::bring_channels(requests, reading);
         }
         let marked = match statement {
-            Some(statement) if !reading.is_plain() => {
-                Some(texts::marked(requests.server, requests.session, requests.caches, statement.query(), reading))
-            }
+            Some(statement) if !reading.is_plain() => Some(texts::marked(
+                requests.link.server,
+                requests.link.session,
+                requests.caches,
+                statement.query(),
+                reading,
+            )),
             Some(_) => None,
             None if name.is_empty() => requests
+                .link
                 .session
+                .facts
                 .tracker
                 .as_ref()
                 .and_then(|tracker| tracker.portals.unnamed_statement())
@@ -204,8 +213,13 @@ pub(crate) fn bind_followed(
             return false;
         }
         if let Some(marked) = &marked {
-            let raised =
-                texts::raised(requests.server, requests.session, requests.caches, marked.reading, &marked.text);
+            let raised = texts::raised(
+                requests.link.server,
+                requests.link.session,
+                requests.caches,
+                marked.reading,
+                &marked.text,
+            );
             requests.run_prelude(&raised);
         }
         followed = Some(marked);
@@ -218,8 +232,8 @@ pub(crate) fn bind_followed(
             Some(marked) if marked.is_unbound() => Some(Arc::new(marked.bound(after_names))),
             marked => marked,
         };
-        let (awaited, _) = requests.server.ledger.owing();
-        let tracker = requests.session.tracker.get_or_insert_default();
+        let (awaited, _) = requests.link.server.ledger.owing();
+        let tracker = requests.link.session.facts.tracker.get_or_insert_default();
         if let Some(marked) = marked.as_ref().filter(|marked| marked.reading.sets_by_function()) {
             tracker.unseen.note_values(&marked.text, after_names);
         }
@@ -231,21 +245,27 @@ pub(crate) fn bind_followed(
 /// A Describe of the unnamed statement is about to be sent: a statement that it EXECUTEs must be prepared on the
 /// server. False: it waits for answers under way.
 pub(crate) fn describe_followed(requests: &mut Requests<'_>) -> bool {
-    let marked =
-        requests.session.tracker.as_ref().and_then(|tracker| tracker.portals.unnamed_statement()).map(Arc::clone);
+    let marked = requests
+        .link
+        .session
+        .facts
+        .tracker
+        .as_ref()
+        .and_then(|tracker| tracker.portals.unnamed_statement())
+        .map(Arc::clone);
     remedies::remedy_before(requests, marked.filter(|_| requests.follows()).as_deref())
 }
 
 /// An Execute is sent. False: it has to wait.
 pub(crate) fn execute(requests: &mut Requests<'_>, at_hand: &[u8]) -> bool {
-    let tracker = requests.session.tracker.as_ref().filter(|tracker| !tracker.portals.is_empty());
+    let tracker = requests.link.session.facts.tracker.as_ref().filter(|tracker| !tracker.portals.is_empty());
     let execute = tracker.and_then(|_| Execute::decode(&at_hand[HEADER_LEN..]).ok());
     let marked = execute.and_then(|execute| tracker?.portals.get(execute.portal).map(Arc::clone));
     let Some(marked) = marked.filter(|_| requests.follows()) else {
         requests.sent(Expect::Execute);
         return true;
     };
-    let is_open = requests.session.tracker.as_ref().is_some_and(|tracker| tracker.is_open());
+    let is_open = requests.link.session.facts.tracker.as_ref().is_some_and(|tracker| tracker.is_open());
     let is_noted = marked.reading.is_noted(is_open);
     let mut effects = if is_noted { marked.effects.clone() } else { Effects::default() };
     if !announcing::may_define(requests, Some(&marked.text), marked.reading)
@@ -254,11 +274,18 @@ pub(crate) fn execute(requests: &mut Requests<'_>, at_hand: &[u8]) -> bool {
         return false;
     }
     listening::note_notify(requests, marked.reading, Some(&marked.text));
-    announcing::defined(requests.session);
+    announcing::defined(requests.link.session);
     vacating::vacate(requests, &marked.text, marked.reading);
-    texts::suspect(requests.session, requests.pool, marked.reading, &marked.text);
+    texts::suspect(requests.link.session, requests.link.pool, marked.reading, &marked.text);
     if is_noted {
-        remedies::note(requests.server, requests.session, requests.caches, Expect::Execute, effects, &marked.text);
+        remedies::note(
+            requests.link.server,
+            requests.link.session,
+            requests.caches,
+            Expect::Execute,
+            effects,
+            &marked.text,
+        );
     } else {
         requests.sent(Expect::Execute);
     }
@@ -267,21 +294,23 @@ pub(crate) fn execute(requests: &mut Requests<'_>, at_hand: &[u8]) -> bool {
 
 /// Whether Executes must be read whole.
 pub(crate) fn reads_portals(session: &Session) -> bool {
-    session.tracker.as_ref().is_some_and(|tracker| !tracker.portals.is_empty())
+    session.facts.tracker.as_ref().is_some_and(|tracker| !tracker.portals.is_empty())
 }
 
 /// A Close of a statement that SQL has prepared: its effect is noted like that of a DEALLOCATE. `No`: SQL has prepared
 /// none of this name.
 pub(crate) fn close_prepared(requests: &mut Requests<'_>, name: &[u8]) -> Renamed {
-    if !requests.follows() || requests.session.tracker.as_ref().is_none_or(|tracker| !tracker.statements.has(name)) {
+    if !requests.follows()
+        || requests.link.session.facts.tracker.as_ref().is_none_or(|tracker| !tracker.statements.has(name))
+    {
         return Renamed::No;
     }
     if !remedies::bring(requests, name) {
         return Renamed::Later;
     }
     remedies::note(
-        requests.server,
-        requests.session,
+        requests.link.server,
+        requests.link.session,
         requests.caches,
         Expect::Close(None),
         Effects::of_one(Effect::Deallocate(name.into())),

@@ -37,14 +37,14 @@ pub(crate) fn parse_large(
     let Some(name) = name.filter(|name| name.len() <= limits::NAME_LEN_MAX) else {
         return Err(Ending::Refuse(EndReason::ParseNameTooLong));
     };
-    if server_statements::must_wait(requests.server, requests.session, requests.pool, name, None)
+    if server_statements::must_wait(requests.link.server, requests.link.session, requests.link.pool, name, None)
         || !remedies::bring(requests, name)
     {
         return Ok(Renamed::Later);
     }
     let text = &body[name.len() + 1..];
-    let is_mapped = requests.session.statements.names.as_ref().is_some_and(|names| names.get(name).is_some());
-    if is_mapped || !passes(requests.session, requests.pool, text) {
+    let is_mapped = requests.link.session.statements.names.as_ref().is_some_and(|names| names.get(name).is_some());
+    if is_mapped || !passes(requests.link.session, requests.link.pool, text) {
         refuse_large(requests, at_hand.len(), in_stream);
         requests.discard_rest(header.total_len() - at_hand.len());
         return Ok(Renamed::Yes);
@@ -54,7 +54,7 @@ pub(crate) fn parse_large(
 
 /// A complete Parse that is not kept.
 pub(crate) fn pass_or_refuse(requests: &mut Requests<'_>, parse: &Parse<'_>, total: usize, in_stream: bool) -> Renamed {
-    if passes(requests.session, requests.pool, parse.query) {
+    if passes(requests.link.session, requests.link.pool, parse.query) {
         return Renamed::No;
     }
     refuse_large(requests, total, in_stream);
@@ -66,7 +66,7 @@ fn passes(session: &mut Session, pool: &mut Pool, text: &[u8]) -> bool {
     if !pool.rules.follows() {
         return false;
     }
-    session.tracker.get_or_insert_default().pinning.pin(Pins::LARGE, text);
+    session.facts.tracker.get_or_insert_default().pinning.pin(Pins::LARGE, text);
     session.statements.names.get_or_insert_default().passes = true;
     true
 }

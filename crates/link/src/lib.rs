@@ -5,9 +5,9 @@
 //!
 //! ```text
 //!   client ──► client_messages ──► requests ──────────────────────────────────► server
-//!              (lone_query)        queries, following, renaming, splitting, announcing …
+//!              (plain)             queries, following, renaming, splitting, announcing …
 //!   client ◄────────────────────── answers ◄──────────────── server_messages ◄── server
-//!                                  confirming, matching, naming …  (lone_answer)
+//!                                  confirming, matching, naming …  (plain)
 //! ```
 //!
 //! | values | |
@@ -17,23 +17,23 @@
 //! | `pool`, `pinned`, `surplus`, `published` | the servers of one database and user, and the sessions that wait for them |
 //! | `charge`, `permits` | the class that a server's time is charged to; what a transaction has of limits |
 //! | `experience`, `listener` | transactions that run long there; which sessions listen to which channels |
+//! | `link`, `special` | a session, its server and their pool, for one step; what makes them special |
 //! | `caches`, `buffers`, `standings`, `statistics`, `other_workers` | what all of a worker's links share |
 //!
 //! | messages | |
 //! |---|---|
 //! | `server_login` | the login at a server |
 //! | `client_messages`, `requests`, `stream`, `ending`, `malformed` | walking over a client's messages, and sending them |
-//! | `lone_query`, `plain_messages` | the commonest of them |
+//! | `plain` | the most frequent ones of both sides, where nothing is special |
 //! | `unlinked`, `first_text` | those of a session that has no server yet |
 //! | `server_messages`, `answers`, `findings` | walking over a server's messages, and sending them |
-//! | `lone_answer` | the commonest of them |
 //! | `texts`, `remedies` | what a statement's text means; the pooler's statements that must come before it |
 //! | `queries`, `following`, `confirming`, `splitting` | what statements do to a session: as sent, and as answered |
 //! | `server_statements`, `fakes`, `renaming`, `matching`, `naming`, `synonyms`, `reserving`, `large_statements`, `pacing` | prepared statements on many servers |
 //! | `attribution`, `counting`, `slow` | which statement a message is about; statements counted, and logged, as they are answered |
 //! | `screening` | what may not pass |
 //! | `relaying` | both directions of a session that replicates |
-//! | `joining`, `replaying`, `server_names`, `checking`, `server_questions` | what is sent to a server at the beginning of a link, and at its end |
+//! | `replaying`, `server_names`, `checking`, `server_questions` | what is sent to a server at the beginning of a link, and at its end |
 //! | `copying`, `listening`, `announcing`, `vacating`, `overdue` | COPY; LISTEN; definitions; DROP DATABASE; late queries |
 
 pub mod announcing;
@@ -54,12 +54,10 @@ mod fakes;
 pub mod findings;
 pub mod first_text;
 pub mod following;
-pub mod joining;
 mod large_statements;
+mod link;
 pub mod listener;
 pub mod listening;
-pub mod lone_answer;
-pub mod lone_query;
 mod malformed;
 pub mod matching;
 pub mod moving;
@@ -71,7 +69,7 @@ mod pacing;
 pub mod parameter_reports;
 pub mod permits;
 pub mod pinned;
-mod plain_messages;
+pub mod plain;
 pub mod pool;
 mod pool_parts;
 pub mod published;
@@ -96,6 +94,7 @@ mod server_statements;
 pub mod session;
 pub mod slow;
 pub mod slow_lines;
+pub mod special;
 mod splitting;
 pub mod standings;
 pub mod statistics;
@@ -108,3 +107,5 @@ pub mod unlinked;
 mod vacating;
 pub mod verdict;
 pub mod waiting;
+
+pub use crate::link::Link;

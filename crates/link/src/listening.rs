@@ -49,17 +49,19 @@ pub const UNLISTEN: &[u8] = b"UNLISTEN *";
 /// A message that may change the session's channels is about to be sent. False: it waits for the listener.
 pub(crate) fn may_listen(requests: &mut Requests<'_>, effects: &mut Effects) -> bool {
     // A session that listens or has sent NOTIFY has a tracker.
-    let Some(tracker) = &requests.session.tracker else { return true };
+    let Some(tracker) = &requests.link.session.facts.tracker else { return true };
     let ends = effects.iter().any(|effect| matches!(effect, Effect::End | Effect::PrepareTransaction))
         && tracker.notifications.subscriptions().is_some();
     let listens = effects.iter().any(|effect| matches!(effect, Effect::Listen(_)));
-    let leaves = leaves_listener(requests.server, requests.session, requests.pool, effects);
+    let leaves = leaves_listener(requests.link.server, requests.link.session, requests.link.pool, effects);
     // In a failed transaction only its end has an effect; that may be under way.
-    let failed = requests.server.transaction.status == Status::Failed && requests.server.ledger.is_clear();
+    let failed = requests.link.server.transaction.status == Status::Failed && requests.link.server.ledger.is_clear();
     if !(ends || listens || leaves) || failed {
         // It may have waited before answers showed that it need not. The next message has to wait anew.
         if let Some(tracker) = requests
+            .link
             .session
+            .facts
             .tracker
             .as_mut()
             .filter(|tracker| tracker.notifications.listener_wait() == ListenerWait::MaySend)
@@ -68,14 +70,14 @@ pub(crate) fn may_listen(requests: &mut Requests<'_>, effects: &mut Effects) -> 
         }
         return true;
     }
-    if listens && tracker.notifications.has_said() && requests.server.ledger.owed().awaits_own_ready() {
+    if listens && tracker.notifications.has_said() && requests.link.server.ledger.owed().awaits_own_ready() {
         // The NOTIFY may belong to an earlier transaction: then it must be committed before the LISTEN is.
         requests.call_for_answers();
         return false;
     }
     let is_new = choose_listeners(requests, effects);
-    let (awaited, _) = requests.server.ledger.owing();
-    let tracker = requests.session.tracker.as_mut().expect("it had one above");
+    let (awaited, _) = requests.link.server.ledger.owing();
+    let tracker = requests.link.session.facts.tracker.as_mut().expect("it had one above");
     // An UNLISTEN under way removes committed channels, and a LISTEN after it is not committed yet.
     let has_more = tracker
         .notifications
@@ -83,7 +85,8 @@ pub(crate) fn may_listen(requests: &mut Requests<'_>, effects: &mut Effects) -> 
         .is_some_and(|subscriptions| subscriptions.has_more_than(tracker.journal.channels()));
     let uncommitted = has_more || tracker.notifications.subscriptions().is_some() && tracker.under_way.is_unlistening();
     // What is under way may end the transaction that the last ReadyForQuery reported.
-    let alone = requests.server.transaction.status == Status::Idle || requests.server.ledger.owed().awaits_own_ready();
+    let alone = requests.link.server.transaction.status == Status::Idle
+        || requests.link.server.ledger.owed().awaits_own_ready();
     let commits = uncommitted && (ends || alone);
     match tracker.notifications.listener_wait() {
         ListenerWait::ToSend { .. } | ListenerWait::ToBeReady => false,
@@ -98,7 +101,7 @@ pub(crate) fn may_listen(requests: &mut Requests<'_>, effects: &mut Effects) -> 
         }
         ListenerWait::Nothing | ListenerWait::MaySend => {
             tracker.notifications.subscriptions_mut().listener_wait = ListenerWait::ToSend { since: requests.now };
-            requests.pool.listener.get_or_insert_default().join_next_round(requests.conn);
+            requests.link.pool.listener.get_or_insert_default().join_next_round(requests.link.conn);
             requests.attends = true;
             false
         }
@@ -116,7 +119,10 @@ fn leaves_listener(server: &Server, session: &Session, pool: &Pool, effects: &Ef
     let leaves = |effect: &Effect| matches!(effect, Effect::Unlisten(_) | Effect::DiscardAll);
     // What is under way may end the transaction that the last ReadyForQuery reported.
     let may_be_alone = server.transaction.status == Status::Idle || server.ledger.owed().awaits_own_ready();
-    effects.iter().any(leaves) && may_be_alone && session.tracker.as_deref().is_some_and(is_subscribed) && is_shared()
+    effects.iter().any(leaves)
+        && may_be_alone
+        && session.facts.tracker.as_deref().is_some_and(is_subscribed)
+        && is_shared()
 }
 
 /// Whether a complete Parse has to wait for a listener. While nothing of its batch is sent, the server can be given
@@ -128,12 +134,14 @@ pub(crate) fn calls_listener(requests: &mut Requests<'_>, body: &[u8]) -> bool {
     if !first.is_some_and(|word| word.eq_ignore_ascii_case(b"listen")) || !requests.follows() || !requests.is_mapped() {
         return false;
     }
-    let there = requests.pool.listener.as_ref().is_some_and(|listener| listener.server().is_some());
+    let there = requests.link.pool.listener.as_ref().is_some_and(|listener| listener.server().is_some());
     // If it is malformed, its reader reports it.
-    let Some(parse) = Parse::decode(body).ok().filter(|_| !there && requests.server.is_clean()) else { return false };
+    let Some(parse) = Parse::decode(body).ok().filter(|_| !there && requests.link.server.is_clean()) else {
+        return false;
+    };
     texts::read_text(requests, Some(parse.query));
-    requests.session.tracker.get_or_insert_default();
-    let mut effects = texts::effects(requests.server, requests.session, requests.caches, parse.query);
+    requests.link.session.facts.tracker.get_or_insert_default();
+    let mut effects = texts::effects(requests.link.server, requests.link.session, requests.caches, parse.query);
     !may_listen(requests, &mut effects)
 }
 
@@ -143,14 +151,15 @@ fn choose_listeners(requests: &mut Requests<'_>, effects: &mut Effects) -> bool 
     let mut is_new = false;
     for effect in effects.iter_mut() {
         let Effect::Listen(name) = &*effect else { continue };
-        if !may_share(requests.server, requests.session, requests.pool, name) {
+        if !may_share(requests.link.server, requests.link.session, requests.link.pool, name) {
             *effect = Effect::ListenAlone;
             continue;
         }
-        let subscriptions = requests.session.tracker.get_or_insert_default().notifications.subscriptions_mut();
+        let subscriptions =
+            requests.link.session.facts.tracker.get_or_insert_default().notifications.subscriptions_mut();
         if subscriptions.take_interest(name) {
             is_new = true;
-            requests.pool.listener.get_or_insert_default().listen(name, requests.conn);
+            requests.link.pool.listener.get_or_insert_default().listen(name, requests.link.conn);
         }
     }
     is_new
@@ -158,7 +167,7 @@ fn choose_listeners(requests: &mut Requests<'_>, effects: &mut Effects) -> bool 
 
 fn may_share(server: &Server, session: &Session, pool: &Pool, name: &[u8]) -> bool {
     // Without either, the session listens on its own server.
-    let (Some(tracker), Some(report)) = (&session.tracker, &pool.welcome.report) else { return false };
+    let (Some(tracker), Some(report)) = (&session.facts.tracker, &pool.welcome.report) else { return false };
     if tracker.notifications.subscriptions().is_some_and(|subscriptions| subscriptions.is_interested(name)) {
         return true;
     }
@@ -192,31 +201,32 @@ pub(crate) fn note_notify(requests: &mut Requests<'_>, reading: Reading, text: O
 #[cold]
 fn note_text(requests: &mut Requests<'_>, reading: Reading, text: Option<&[u8]>) {
     let notifies = |text: &[u8]| {
-        reading.notifies(text, &requests.pool.names.known) || reading.executes() && executes_notify(requests, text)
+        reading.notifies(text, &requests.link.pool.names.known) || reading.executes() && executes_notify(requests, text)
     };
     // A text that is not all at hand may run NOTIFY.
     if !text.is_none_or(notifies) {
         return;
     }
-    let (server, session, conn) = (&mut *requests.server, &mut *requests.session, requests.conn);
-    server.traces.notified_by = pid_in_notifications(session, conn, server);
+    let (server, session, conn) = (&mut *requests.link.server, &mut *requests.link.session, requests.link.conn);
+    server.facts.traces.notified_by = pid_in_notifications(session, conn, server);
     let (awaited, _) = server.ledger.owing();
-    if let Some(tracker) = &mut session.tracker {
+    if let Some(tracker) = &mut session.facts.tracker {
         tracker.notifications.says(awaited);
     }
 }
 
 /// The process id that the session's client knows, for notifications that the session causes on this server.
 pub fn pid_in_notifications(session: &Session, conn: ConnId, server: &Server) -> i32 {
-    let has_real_pid = session.tracker.as_ref().is_some_and(|tracker| tracker.pinning.pins().any(Pins::BACKEND_PID));
+    let has_real_pid =
+        session.facts.tracker.as_ref().is_some_and(|tracker| tracker.pinning.pins().any(Pins::BACKEND_PID));
     if has_real_pid { server.backend.pid } else { session.identity.pid(conn) }
 }
 
 /// Whether a statement that a text runs by EXECUTE may run NOTIFY.
 fn executes_notify(requests: &mut Requests<'_>, text: &[u8]) -> bool {
-    let effects = texts::effects(requests.server, requests.session, requests.caches, text);
+    let effects = texts::effects(requests.link.server, requests.link.session, requests.caches, text);
     let executed = texts::executed(requests, &effects);
-    let known = &requests.pool.names.known;
+    let known = &requests.link.pool.names.known;
     // A statement whose text is not kept may do so. If there is none, the server reports that.
     let notifies = |(reading, text): &(Reading, Arc<[u8]>)| reading.may_notify() && reading.notifies(text, known);
     executed.iter().any(|executed| executed.as_ref().is_none_or(notifies))
@@ -225,10 +235,13 @@ fn executes_notify(requests: &mut Requests<'_>, text: &[u8]) -> bool {
 /// A text that may show the session's channels is about to be sent: the server listens to them too, if that can be
 /// committed first.
 pub(crate) fn bring_channels(requests: &mut Requests<'_>, reading: Reading) {
-    let Some(tracker) = requests.session.tracker.as_ref().filter(|_| reading.lists_channels()) else { return };
-    let ledger = &requests.server.ledger;
-    let between =
-        requests.server.transaction.status == Status::Idle && !ledger.owed().awaits_own_ready() && !ledger.is_open();
+    let Some(tracker) = requests.link.session.facts.tracker.as_ref().filter(|_| reading.lists_channels()) else {
+        return;
+    };
+    let ledger = &requests.link.server.ledger;
+    let between = requests.link.server.transaction.status == Status::Idle
+        && !ledger.owed().awaits_own_ready()
+        && !ledger.is_open();
     let mut text = Vec::new();
     for name in tracker.journal.channels().names().filter(|_| between) {
         text.extend_from_slice(b"LISTEN ");
@@ -238,10 +251,11 @@ pub(crate) fn bring_channels(requests: &mut Requests<'_>, reading: Reading) {
     if text.is_empty() {
         return;
     }
-    requests.stream.flush(requests.server_id, requests.actions);
-    requests.server.ledger.sent(Answerer::Replay, Expect::Query);
-    (requests.server.statements.unnamed, requests.server.traces.listens) = (session_state::unnamed::NONE, true);
-    requests.actions.send_new(requests.server_id, |out| Query { text: &text }.encode(out));
+    requests.stream.flush(requests.link.server_id, requests.actions);
+    requests.link.server.ledger.sent(Answerer::Replay, Expect::Query);
+    (requests.link.server.statements.unnamed, requests.link.server.facts.traces.listens) =
+        (session_state::unnamed::NONE, true);
+    requests.actions.send_new(requests.link.server_id, |out| Query { text: &text }.encode(out));
 }
 
 /// The client's transaction is over: whether its ReadyForQuery may be sent. If so, earlier notifications are sent
@@ -256,9 +270,9 @@ fn waits_for_own_notification(answers: &mut Answers<'_>) -> bool {
     answers.findings.subscriptions = true;
     // The answer to the last message: no other message has to wait with it.
     let alone = answers.server.ledger.depth() == 1;
-    let last = alone && answers.server.hold.is_on();
+    let last = alone && answers.server.facts.hold.is_on();
     let (conn, session) = answers.session.as_mut().expect("a session has subscriptions");
-    let tracker = session.tracker.as_mut().expect("a tracker has subscriptions");
+    let tracker = session.facts.tracker.as_mut().expect("a tracker has subscriptions");
     if alone && tracker.missed().is_some() {
         // The error about lost notifications would come before the ReadyForQuery, so the client gets only that error.
         answers.findings.withheld = true;

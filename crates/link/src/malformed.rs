@@ -36,7 +36,7 @@ pub(crate) fn has_surplus(header: Header) -> bool {
 /// Whether a Sync or a Flush with a body waits for the answers under way. They show whether the server is in COPY IN.
 #[cold]
 pub(crate) fn waits(requests: &mut Requests<'_>) -> bool {
-    let waits = requests.server.ledger.depth() > 0;
+    let waits = requests.link.server.ledger.depth() > 0;
     if waits {
         requests.call_for_answers();
     }

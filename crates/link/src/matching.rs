@@ -54,12 +54,13 @@ pub(crate) fn matched(
     client_shape: Fingerprint,
     len: usize,
 ) -> Match {
-    let found = requests.server.statements.prepared.touch(statement.id);
+    let found = requests.link.server.statements.prepared.touch(statement.id);
     if found == Some(client_shape) && client_shape != UNKNOWN {
         return Match::Yes;
     }
-    let follows =
-        requests.pool.rules.follows() && !statement.varies && requests.server.transaction.status != Status::Failed;
+    let follows = requests.link.pool.rules.follows()
+        && !statement.varies
+        && requests.link.server.transaction.status != Status::Failed;
     if (follows || found.is_none()) && pacing::must_pace(requests, statement.len()) {
         return Match::Later;
     }
@@ -81,8 +82,8 @@ fn make_match(
     found: Option<Fingerprint>,
     len: usize,
 ) -> Match {
-    let verdict = std::mem::take(&mut requests.server.statements.verdict);
-    let Some(named) = requests.session.statements.names.as_ref().and_then(|names| names.named(name)) else {
+    let verdict = std::mem::take(&mut requests.link.server.statements.verdict);
+    let Some(named) = requests.link.session.statements.names.as_ref().and_then(|names| names.named(name)) else {
         return Match::Yes;
     };
     let is_there = found.is_some();
@@ -90,8 +91,8 @@ fn make_match(
         if named.shape_requested && is_there {
             return Match::Yes;
         }
-        if found.is_some_and(|found| found != UNKNOWN) && may_try(requests.server, requests.session, len) {
-            begin_trial(requests.server, requests.session, name, statement.id);
+        if found.is_some_and(|found| found != UNKNOWN) && may_try(requests.link.server, requests.link.session, len) {
+            begin_trial(requests.link.server, requests.link.session, name, statement.id);
             return Match::Trial;
         }
         server_statements::prepare_as(requests, statement, is_there, None);
@@ -104,31 +105,31 @@ fn make_match(
     server_statements::prepare_as(requests, statement, is_there, shape.types());
     if !is_there && !shape.has_rows() {
         // A statement without result columns never gets any.
-        requests.server.statements.prepared.set_shape(statement.id, Some(shape));
+        requests.link.server.statements.prepared.set_shape(statement.id, Some(shape));
         return Match::Yes;
     }
-    requests.server.statements.verdict = Verdict::Pending(shape.fingerprint());
+    requests.link.server.statements.verdict = Verdict::Pending(shape.fingerprint());
     describe_statement(requests, statement, Expect::Verdict(statement.id));
-    requests.actions.send_new(requests.server_id, frontend::encode_flush);
+    requests.actions.send_new(requests.link.server_id, frontend::encode_flush);
     Match::Later
 }
 
 /// Asks for the shape of a statement that its client has just prepared, or that was just prepared for it.
 pub(crate) fn describe_for(requests: &mut Requests<'_>, name: &[u8], statement: &Statement) {
-    if !requests.pool.rules.follows() || statement.varies {
+    if !requests.link.pool.rules.follows() || statement.varies {
         return;
     }
-    if let Some(names) = &mut requests.session.statements.names {
+    if let Some(names) = &mut requests.link.session.statements.names {
         names.request_shape(name);
         describe_statement(requests, statement, Expect::Shape(statement.id));
     }
 }
 
 fn describe_statement(requests: &mut Requests<'_>, statement: &Statement, expect: Expect) {
-    requests.server.ledger.sent(Answerer::Prepare, expect);
-    requests.stream.flush(requests.server_id, requests.actions);
+    requests.link.server.ledger.sent(Answerer::Prepare, expect);
+    requests.stream.flush(requests.link.server_id, requests.actions);
     let describe = Describe { target: Target::Statement, name: &statement.name };
-    requests.actions.send_new(requests.server_id, |out| describe.encode(out));
+    requests.actions.send_new(requests.link.server_id, |out| describe.encode(out));
 }
 
 /// Whether a message can be sent again if it fails: its transaction has not done anything yet.
@@ -302,7 +303,7 @@ pub(crate) fn end_trial(answers: &mut Answers<'_>, again: bool) {
     }
     let rest = std::mem::replace(&mut session.incoming.inbox, trial.bytes);
     session.incoming.inbox.extend_from_slice(&rest);
-    answers.server.hold.begin();
+    answers.server.facts.hold.begin();
     if !answers.server.ledger.take_ready() {
         answers.server.ledger.sent(Answerer::Prepare, Expect::Sync);
         answers.actions.send_new(answers.server_id, frontend::encode_sync);

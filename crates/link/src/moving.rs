@@ -19,7 +19,7 @@ use crate::session::{Admission, ClientStatements, Incoming, Newcomer, OwnParamet
 pub fn moved(session: &Session, cancel_pid: i32, tracked: &Tracked) -> Option<MovedSession> {
     // Who replicates stays with its own server, which may be in the middle of anything.
     let stays = session.identity.encryption.is_some() || session.identity.replication.is_some();
-    if stays || !session.flow.is_clear() || session.is_torn() {
+    if stays || !session.facts.flow.is_clear() || session.is_torn() {
         return None;
     }
     let (waiting, console) = match session.state() {
@@ -32,7 +32,7 @@ pub fn moved(session: &Session, cancel_pid: i32, tracked: &Tracked) -> Option<Mo
         | SessionState::Console { .. }
         | SessionState::Leaving { .. } => return None,
     };
-    let tracker = match &session.tracker {
+    let tracker = match &session.facts.tracker {
         Some(tracker) => Some(MovedTracker::of(tracker)?),
         None => None,
     };
@@ -61,8 +61,8 @@ pub fn moved(session: &Session, cancel_pid: i32, tracked: &Tracked) -> Option<Mo
             is_skipping: session.incoming.skipping,
         },
         waiting,
-        reports_limits: session.claim.reports_limits,
-        deadline_ms: session.claim.begun_deadline_ms,
+        reports_limits: session.facts.claim.reports_limits,
+        deadline_ms: session.facts.claim.begun_deadline_ms,
     })
 }
 
@@ -126,7 +126,7 @@ pub fn arrived(now: Time, name: ConnId, pool: PoolId, moved: MovedSession, cache
     session.incoming = Incoming { inbox, skip, rest: Rest::Discard, skipping: is_skipping };
     session.statements = ClientStatements { names, unnamed };
     if let Some((since, _)) = moved.waiting {
-        session.claim.admission = Admission::HasWaited { since };
+        session.facts.claim.admission = Admission::HasWaited { since };
     }
     session
 }

@@ -30,7 +30,7 @@ pub const PGBOUNCERS_WORDS: &str = "query timeout";
 
 /// A query of the client has been answered.
 pub(crate) fn count_query(answers: &mut Answers<'_>, status: Status) {
-    if answers.server.traces.asked.is_some() {
+    if answers.server.asked.is_some() {
         slow::answered(answers);
     }
     let query_at = answers.server.transaction.query_at;

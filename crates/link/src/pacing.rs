@@ -13,7 +13,7 @@ use crate::requests::Requests;
 pub(crate) fn must_pace(requests: &mut Requests<'_>, len: usize) -> bool {
     let written = requests.actions.written_len() - requests.written_before;
     // The first text always passes. Without an answer under way nothing would end the wait.
-    let waits = written + len > limits::PREPARING_LEN_MAX && written > 0 && requests.server.ledger.depth() > 0;
+    let waits = written + len > limits::PREPARING_LEN_MAX && written > 0 && requests.link.server.ledger.depth() > 0;
     if waits {
         requests.call_for_answers();
     }
@@ -36,12 +36,12 @@ pub(crate) fn paces(requests: &mut Requests<'_>, remedy: &mut Remedy) -> bool {
         count = 0;
     } else if is_all {
         return true;
-    } else if requests.server.ledger.depth() > 0 {
+    } else if requests.link.server.ledger.depth() > 0 {
         requests.call_for_answers();
         count = 0;
     }
     for _ in remedy.drain(count..) {
-        requests.server.kept.on_server.take_back();
+        requests.link.server.kept.on_server.take_back();
     }
     requests.sent_some = count > 0;
     if requests.sent_some {

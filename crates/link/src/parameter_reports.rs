@@ -101,7 +101,7 @@ fn cause(answers: &Answers<'_>, index: usize, value: &[u8]) -> Cause {
         Answerer::Check | Answerer::Prepare | Answerer::Prelude | Answerer::Attempt => true,
         Answerer::Replay | Answerer::Restore => !kept.owners.sent().set.contains(index),
         Answerer::Chore => match answers.server.state() {
-            ServerState::Busy(Chore::Check | Chore::Reset) => !answers.server.traces.query_sets,
+            ServerState::Busy(Chore::Check | Chore::Reset) => !answers.server.facts.traces.query_sets,
             ServerState::Busy(chore) => !chore.may_set(),
             // LISTEN and UNLISTEN.
             _ => true,
@@ -158,7 +158,7 @@ pub fn configured(server: &Server, pool: &Pool) -> ParameterSet {
 
 /// Whether what a server reports holds for its pool: not if it is to be closed or replaced.
 pub(crate) fn speaks_for_pool(server: &Server, pool: &Pool) -> bool {
-    !pool.is_older((server.identity.reconnects, &server.identity.opened_for)) && server.end.close_needed.is_none()
+    !pool.is_older((server.identity.reconnects, &server.identity.opened_for)) && server.facts.end.close_needed.is_none()
 }
 
 /// PostgreSQL's configuration has changed on a session's server. The session has the new value at once, unless it has set its own: then the
@@ -167,7 +167,7 @@ fn follow_configured(answers: &mut Answers<'_>, index: usize, value: &[u8]) -> b
     let follows = answers.pool.rules.follows();
     let Some((_, session)) = &mut answers.session else { return false };
     if follows && session.own.now.contains(index) {
-        session.tracker.get_or_insert_default().restarting.be_done();
+        session.facts.tracker.get_or_insert_default().restarting.be_done();
         return false;
     }
     // The value is too long to be kept.
@@ -180,11 +180,11 @@ fn follow_configured(answers: &mut Answers<'_>, index: usize, value: &[u8]) -> b
 fn follow_session(answers: &mut Answers<'_>, index: usize, value: &[u8]) -> bool {
     let follows = answers.pool.rules.follows();
     let Some((_, session)) = &mut answers.session else { return false };
-    let may_have_set = session.tracker.as_ref().is_some_and(|tracker| tracker.may_have_set());
+    let may_have_set = session.facts.tracker.as_ref().is_some_and(|tracker| tracker.may_have_set());
     if !follows {
         own_by_value(session, answers.server, index, value);
     } else if may_have_set || index != Tracked::APPLICATION_NAME {
-        let tracker = session.tracker.get_or_insert_default();
+        let tracker = session.facts.tracker.get_or_insert_default();
         if tracker.restarting.is_reset(index) && session.reset_to.is_some() {
             // The server has gone back to its own value, not to the client's: `restart` sends the right one.
             return false;
@@ -219,7 +219,7 @@ fn own_by_value(session: &mut Session, server: &mut Server, index: usize, value:
 /// The session's statements are over as far as their changes of parameters are committed.
 pub(crate) fn settle_own(answers: &mut Answers<'_>) {
     let Some((_, session)) = &mut answers.session else { return };
-    let Some(tracker) = &mut session.tracker else { return };
+    let Some(tracker) = &mut session.facts.tracker else { return };
     let changes = tracker.journal.take_own();
     if !changes.is_none() {
         session.own.change(changes);
@@ -229,7 +229,7 @@ pub(crate) fn settle_own(answers: &mut Answers<'_>) {
 
 /// Whether a parameter that was reported since the server was asked last has a value for which the session's texts are no reason.
 pub(crate) fn is_doubtful(session: &Session, server: &Server) -> bool {
-    let reported = session.tracker.as_ref().map_or(ParameterSet::NONE, |tracker| tracker.restarting.reported());
+    let reported = session.facts.tracker.as_ref().map_or(ParameterSet::NONE, |tracker| tracker.restarting.reported());
     if reported.is_empty() {
         return false;
     }
@@ -292,7 +292,7 @@ fn begin_again(answers: &mut Answers<'_>, unset: ParameterSet, base: ParameterSe
         return;
     }
     session.own.change(OwnChanges::of_reset(reset));
-    if let Some(tracker) = &mut session.tracker {
+    if let Some(tracker) = &mut session.facts.tracker {
         tracker.restarting.be_done();
     }
     let reset = reset & session.own.at_login;

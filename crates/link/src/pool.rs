@@ -28,6 +28,7 @@ use crate::listener::Listener;
 use crate::pool::states::Life;
 use crate::session;
 use crate::session::Session;
+use crate::special::Special;
 
 /// The settings for one pool: those of the user before those of the database before global ones.
 #[derive(Clone, Debug)]
@@ -58,6 +59,10 @@ pub struct Rules {
     pub(crate) orders: DatabaseOrders,
     /// The wording of the error for a query that query_timeout cancels.
     pub(crate) words: Words,
+    /// What makes the links of the pool special.
+    pub(crate) special: Special,
+    /// A link ends with its transaction, and nothing is sent to the server at its end.
+    pub(crate) ends_links_plainly: bool,
 }
 
 impl Rules {
@@ -72,6 +77,10 @@ impl Rules {
             PoolSize::Auto => global.pools.auto_pool_size_min.min(global.pools.auto_pool_size_max),
         };
         Rules {
+            special: Special::STATEMENT_MODE.if_so(own.pool_mode == PoolMode::Statement),
+            ends_links_plainly: own.pool_mode != PoolMode::Session
+                && own.pool_fidelity != Fidelity::Strict
+                && !global.servers.server_reset_query_always,
             mode: own.pool_mode,
             max_pinned: if mapped { own.max_pinned } else { 0 },
             fidelity: if mapped { own.pool_fidelity } else { Fidelity::Classic },

@@ -201,8 +201,6 @@ pub struct Measured {
     pub(crate) sampler: Option<Sampler>,
     /// Texts are read for the log or for traces.
     pub(crate) hears_texts: bool,
-    /// Requests and links do not take the short ways, since something is noted of them or told to their servers.
-    pub(crate) takes_the_long_way: bool,
 }
 
 impl Measured {
@@ -257,6 +255,5 @@ impl Measured {
     pub(crate) fn configure(&mut self, settings: &Settings, logs_slow: bool) {
         self.sampler = Sampler::of(settings);
         self.hears_texts = logs_slow || self.sampler.is_some();
-        self.takes_the_long_way = self.sampler.is_some() || !settings.global.startup.server_application_name.is_empty();
     }
 }

@@ -35,8 +35,8 @@ pub(crate) fn query(requests: &mut Requests<'_>, at_hand: &[u8], whole: bool, in
         return Renamed::No;
     }
     let reading = texts::read_text(requests, text);
-    requests.server.ledger.speaks_of(requests.caches.said);
-    if requests.session.tracker.is_some() || reading.is_active() || reading.names_statements() {
+    requests.link.server.ledger.speaks_of(requests.caches.said);
+    if requests.link.session.facts.tracker.is_some() || reading.is_active() || reading.names_statements() {
         let split = split(requests, text.unwrap_or_default(), reading, in_stream);
         if split != Renamed::No {
             return split;
@@ -59,15 +59,15 @@ pub(crate) fn query_followed(
     discards: bool,
 ) -> bool {
     let bytes = text.unwrap_or_default();
-    let is_open = requests.session.tracker.get_or_insert_default().is_open();
+    let is_open = requests.link.session.facts.tracker.get_or_insert_default().is_open();
     let is_noted = reading.is_noted(is_open) || reading.names_statements();
     let mut effects = if is_noted {
-        texts::effects(requests.server, requests.session, requests.caches, bytes)
+        texts::effects(requests.link.server, requests.link.session, requests.caches, bytes)
     } else {
         Effects::default()
     };
     if effects.set(TEMP_BUFFERS) {
-        requests.pool.servers.local_buffers_set();
+        requests.link.pool.servers.local_buffers_set();
     }
     // Only these two may note something of a text that is not sent yet.
     if !announcing::may_define(requests, text, reading) || !listening::may_listen(requests, &mut effects) {
@@ -87,24 +87,24 @@ pub(crate) fn query_followed(
     if (discards || texts::sequences(requests, reading, bytes)) && !requests.run_apart(DISCARD_SEQUENCES) {
         remedy.push(DISCARD_SEQUENCES.to_vec());
     }
-    announcing::defined(requests.session);
+    announcing::defined(requests.link.session);
     // The text may call what it has just defined.
     let calls_too = reading.redefines()
-        && texts::effects(requests.server, requests.session, requests.caches, bytes).statements() > 1;
+        && texts::effects(requests.link.server, requests.link.session, requests.caches, bytes).statements() > 1;
     let reading = if calls_too { texts::read_text(requests, text) } else { reading };
     vacating::vacate(requests, bytes, reading);
-    texts::suspect(requests.session, requests.pool, reading, bytes);
-    remedy.extend(texts::raised(requests.server, requests.session, requests.caches, reading, bytes));
+    texts::suspect(requests.link.session, requests.link.pool, reading, bytes);
+    remedy.extend(texts::raised(requests.link.server, requests.link.session, requests.caches, reading, bytes));
     if !remedy.is_empty() {
         requests.run_prelude(&remedy);
         requests.holds = true;
     }
     if is_noted || reading.is_noted(is_open) {
         if !is_noted {
-            effects = texts::effects(requests.server, requests.session, requests.caches, bytes);
+            effects = texts::effects(requests.link.server, requests.link.session, requests.caches, bytes);
         }
         requests.batch_ended();
-        remedies::note(requests.server, requests.session, requests.caches, Expect::Query, effects, bytes);
+        remedies::note(requests.link.server, requests.link.session, requests.caches, Expect::Query, effects, bytes);
     } else {
         requests.ended(Expect::Query);
     }
@@ -119,12 +119,12 @@ pub(crate) fn function_call(requests: &mut Requests<'_>, at_hand: &[u8]) {
         if texts::sequences(requests, reading, b"function call") {
             requests.run_prelude(&vec![DISCARD_SEQUENCES.to_vec()]);
         }
-        if requests.session.tracker.is_some() || reading.is_active() {
-            texts::suspect(requests.session, requests.pool, reading, b"function call");
+        if requests.link.session.facts.tracker.is_some() || reading.is_active() {
+            texts::suspect(requests.link.session, requests.link.pool, reading, b"function call");
         }
         if reading.is_unknown() {
             // It is treated like a text that cannot be read.
-            requests.session.tracker.get_or_insert_default().pinning.pin(Pins::DYNAMIC, b"function call");
+            requests.link.session.facts.tracker.get_or_insert_default().pinning.pin(Pins::DYNAMIC, b"function call");
         }
     }
     requests.sent(Expect::Function);
@@ -133,26 +133,27 @@ pub(crate) fn function_call(requests: &mut Requests<'_>, at_hand: &[u8]) {
 /// Sends the first part of a Query that has to be sent in two. `No`: it need not be split.
 #[cold]
 pub(crate) fn split(requests: &mut Requests<'_>, text: &[u8], reading: Reading, in_stream: bool) -> Renamed {
-    let Some(at) = splitting::first_part(requests.server, requests.session, requests.caches, text, reading) else {
+    let Some(at) = splitting::first_part(requests.link.server, requests.link.session, requests.caches, text, reading)
+    else {
         return Renamed::No;
     };
-    if requests.server.ledger.depth() > 0 {
+    if requests.link.server.ledger.depth() > 0 {
         requests.call_for_answers();
         return Renamed::Later;
     }
     let (first, rest) = text.split_at(at);
     let reading = texts::read_text(requests, Some(first));
-    requests.server.ledger.speaks_of(requests.caches.said);
+    requests.link.server.ledger.speaks_of(requests.caches.said);
     if !query_followed(requests, Some(first), reading, false) {
         return Renamed::Later;
     }
     // A text ends with a zero byte.
     let total = HEADER_LEN + text.len() + 1;
     requests.replace(total, in_stream, |out| Query { text: first }.encode(out));
-    requests.session.tracker.get_or_insert_default().split = Some(Split::UnderWay);
+    requests.link.session.facts.tracker.get_or_insert_default().split = Some(Split::UnderWay);
     let blanks = first.iter().filter(|&&byte| byte & 0xc0 != 0x80).map(|_| b' ');
     let rest: Vec<u8> = blanks.chain(rest.iter().copied()).collect();
-    Query { text: &rest }.encode(&mut requests.session.incoming.inbox);
+    Query { text: &rest }.encode(&mut requests.link.session.incoming.inbox);
     requests.holds = true;
     Renamed::Yes
 }

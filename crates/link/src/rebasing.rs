@@ -38,7 +38,7 @@ pub fn rebase(session: &mut Session, pool: &Pool, caches: &mut Caches) -> Option
         let reset_to = reset_to.rebased(&report.parameters, session.own.at_login);
         session.reset_to = Some(caches.interned.intern(reset_to));
     }
-    let told = session.tracker.as_ref().and_then(|tracker| tracker.reported_at_login.clone()).unwrap_or_default();
+    let told = session.facts.tracker.as_ref().and_then(|tracker| tracker.reported_at_login.clone()).unwrap_or_default();
     if let Some(last) = &pool.welcome.last {
         write_untracked(last, report, &told, caches, &mut news);
     }

@@ -21,8 +21,8 @@ pub(crate) fn bring_executed(requests: &mut Requests<'_>, statement: &Statement)
     if !statement.executes() || !requests.follows() {
         return true;
     }
-    let effects = texts::effects(requests.server, requests.session, requests.caches, statement.query());
-    let remedy = remedy(requests, statement.reading(&requests.pool.names.known), &effects, statement.query());
+    let effects = texts::effects(requests.link.server, requests.link.session, requests.caches, statement.query());
+    let remedy = remedy(requests, statement.reading(&requests.link.pool.names.known), &effects, statement.query());
     requests.run_prelude(remedy.as_ref().unwrap_or(&Remedy::new()));
     remedy.is_some()
 }
@@ -42,7 +42,7 @@ pub(crate) fn remedy_before(requests: &mut Requests<'_>, marked: Option<&Marked>
 pub(crate) fn end_strangers(requests: &mut Requests<'_>, reading: Reading, text: &[u8]) {
     if requests.is_between_batches() {
         for name in strangers(requests, reading, text) {
-            let text = requests.server.kept.on_server.deallocate(&name);
+            let text = requests.link.server.kept.on_server.deallocate(&name);
             requests.run_apart(&text);
         }
     }
@@ -51,11 +51,11 @@ pub(crate) fn end_strangers(requests: &mut Requests<'_>, reading: Reading, text:
 /// As [`end_strangers`], before a Parse or a Bind. Within a transaction block the batch deallocates them; in another batch that has begun they stay.
 pub(crate) fn run_without_strangers(requests: &mut Requests<'_>, reading: Reading, text: &[u8]) {
     end_strangers(requests, reading, text);
-    if requests.server.transaction.status != Status::InTransaction {
+    if requests.link.server.transaction.status != Status::InTransaction {
         return;
     }
     let strangers = strangers(requests, reading, text);
-    let ended = unless_unsafe(requests.server, |on_server| {
+    let ended = unless_unsafe(requests.link.server, |on_server| {
         let mut remedy = Remedy::new();
         strangers.iter().for_each(|name| on_server.end(name, &mut remedy));
         remedy
@@ -65,37 +65,39 @@ pub(crate) fn run_without_strangers(requests: &mut Requests<'_>, reading: Readin
 
 /// The statements of other sessions that a text may find by code which runs a computed text.
 fn strangers(requests: &mut Requests<'_>, reading: Reading, text: &[u8]) -> Vec<Box<[u8]>> {
-    if requests.server.kept.on_server.is_empty() || !requests.follows() {
+    if requests.link.server.kept.on_server.is_empty() || !requests.follows() {
         return Vec::new();
     }
-    let runs_unread =
-        reading.runs_unread(text, &requests.pool.names.known) || reading.executes() && executes_unread(requests, text);
+    let runs_unread = reading.runs_unread(text, &requests.link.pool.names.known)
+        || reading.executes() && executes_unread(requests, text);
     if !runs_unread {
         return Vec::new();
     }
-    let on_server = &requests.server.kept.on_server;
-    let names = requests.session.statements.names.as_deref();
-    let statements = requests.session.tracker.as_ref().map(|tracker| &tracker.statements);
+    let on_server = &requests.link.server.kept.on_server;
+    let names = requests.link.session.statements.names.as_deref();
+    let statements = requests.link.session.facts.tracker.as_ref().map(|tracker| &tracker.statements);
     statements.unwrap_or(&SqlStatements::default()).strangers(names, on_server)
 }
 
 /// Whether a statement that a text runs by EXECUTE calls code which runs a computed text.
 fn executes_unread(requests: &mut Requests<'_>, text: &[u8]) -> bool {
-    let effects = texts::effects(requests.server, requests.session, requests.caches, text);
+    let effects = texts::effects(requests.link.server, requests.link.session, requests.caches, text);
     let executed = texts::executed(requests, &effects);
-    let known = &requests.pool.names.known;
+    let known = &requests.link.pool.names.known;
     executed.iter().flatten().any(|(reading, text)| reading.runs_unread(text, known))
 }
 
 /// A protocol message names a statement of SQL's PREPARE: brings it to the server. False: it waits for answers under
 /// way.
 pub(crate) fn bring(requests: &mut Requests<'_>, name: &[u8]) -> bool {
-    if !requests.follows() || requests.session.tracker.is_none() && !requests.server.kept.on_server.has(name) {
+    if !requests.follows()
+        || requests.link.session.facts.tracker.is_none() && !requests.link.server.kept.on_server.has(name)
+    {
         return true;
     }
     // If the session has none of this name, another session's is removed.
-    let tracker = requests.session.tracker.get_or_insert_default();
-    let remedy = unless_unsafe(requests.server, |on_server| {
+    let tracker = requests.link.session.facts.tracker.get_or_insert_default();
+    let remedy = unless_unsafe(requests.link.server, |on_server| {
         let mut remedy = Remedy::new();
         tracker.statements.bring(name, on_server, &mut remedy);
         remedy
@@ -113,18 +115,21 @@ pub(crate) fn remedy(requests: &mut Requests<'_>, reading: Reading, effects: &Ef
         return Some(vec![REFUSE_NAME.to_vec()]);
     }
     // Not by the words of what it executes: a name of a table there may be that of a statement whose own table is gone.
-    let seen = Seen::by(reading, text, &requests.pool.names.known);
+    let seen = Seen::by(reading, text, &requests.link.pool.names.known);
     let seen = attempt_unnamed(requests, seen);
-    let names = requests.session.statements.names.as_deref();
+    let names = requests.link.session.statements.names.as_deref();
     let is_changing = |name: &[u8]| names.is_some_and(|names| names.is_changing(name));
-    if requests.server.ledger.owed().awaits_ready() && effects.iter().filter_map(Effect::statement).any(is_changing) {
+    if requests.link.server.ledger.owed().awaits_ready()
+        && effects.iter().filter_map(Effect::statement).any(is_changing)
+    {
         // Which statement has the name depends on whether a batch under way fails.
         requests.call_for_answers();
         return None;
     }
-    let tracker = requests.session.tracker.get_or_insert_default();
-    let known = &requests.pool.names.known;
-    let remedy = unless_unsafe(requests.server, |on_server| tracker.remedy(effects, names, on_server, known, &seen));
+    let tracker = requests.link.session.facts.tracker.get_or_insert_default();
+    let known = &requests.link.pool.names.known;
+    let remedy =
+        unless_unsafe(requests.link.server, |on_server| tracker.remedy(effects, names, on_server, known, &seen));
     let Some(mut remedy) = remedy else {
         requests.call_for_answers();
         return None;
@@ -136,17 +141,18 @@ pub(crate) fn remedy(requests: &mut Requests<'_>, reading: Reading, effects: &Ef
     let executed =
         effects.iter().filter_map(|effect| if let Effect::Execute(name) = effect { Some(name) } else { None });
     for name in executed.collect::<BTreeSet<_>>() {
-        let text = requests.session.tracker.as_ref().and_then(|tracker| tracker.statements.text(name).cloned());
+        let text =
+            requests.link.session.facts.tracker.as_ref().and_then(|tracker| tracker.statements.text(name).cloned());
         // There is no such statement: the server reports it.
         let Some(text) = text else { continue };
         let reading = texts::read_text(requests, Some(&text));
-        texts::suspect(requests.session, requests.pool, reading, &text);
+        texts::suspect(requests.link.session, requests.link.pool, reading, &text);
         discards |= texts::sequences(requests, reading, &text);
     }
     if discards {
         remedy.push(DISCARD_SEQUENCES.to_vec());
     }
-    requests.server.traces.has_attempted = false;
+    requests.link.server.statements.has_attempted = false;
     Some(remedy)
 }
 
@@ -155,15 +161,15 @@ pub(crate) fn remedy(requests: &mut Requests<'_>, reading: Reading, effects: &Ef
 ///
 /// Once for each text: one that waits afterwards is read again. A client that leaves meanwhile costs the server, which owes several answers.
 fn attempt_unnamed(requests: &mut Requests<'_>, seen: Seen) -> Seen {
-    let has_attempted = requests.server.traces.has_attempted;
+    let has_attempted = requests.link.server.statements.has_attempted;
     if !matches!(seen, Seen::All { .. }) || !has_attempted && !requests.is_between_batches() {
         return seen;
     }
     if !has_attempted {
-        requests.server.traces.has_attempted = true;
-        let tracker = requests.session.tracker.get_or_insert_default();
+        requests.link.server.statements.has_attempted = true;
+        let tracker = requests.link.session.facts.tracker.get_or_insert_default();
         let mut attempts = Remedy::new();
-        let on_server = &mut requests.server.kept.on_server;
+        let on_server = &mut requests.link.server.kept.on_server;
         tracker.statements.bring_all(|name| seen.has_unnamed(name), on_server, &mut attempts);
         attempts.iter().for_each(|text| requests.attempt(text));
     }
@@ -180,7 +186,7 @@ pub(crate) fn note(
 ) {
     if server.ledger.sent_noted(expect) {
         texts::add_executed(server, session, caches, &mut effects);
-        session.tracker.get_or_insert_default().sent(effects, text);
+        session.facts.tracker.get_or_insert_default().sent(effects, text);
     }
 }
 

@@ -33,8 +33,14 @@ pub(crate) fn parse(requests: &mut Requests<'_>, body: &[u8], in_stream: bool) -
     let total = HEADER_LEN + body.len();
     let (identified, parameters) = identify(requests, &parse);
     // If the name is in use, the statement that has it decides.
-    let id = server_statements::id_of(requests.session, parse.name).unwrap_or(identified);
-    if server_statements::must_wait(requests.server, requests.session, requests.pool, parse.name, Some(id)) {
+    let id = server_statements::id_of(requests.link.session, parse.name).unwrap_or(identified);
+    if server_statements::must_wait(
+        requests.link.server,
+        requests.link.session,
+        requests.link.pool,
+        parse.name,
+        Some(id),
+    ) {
         return Ok(Renamed::Later);
     }
     if parse.name.len() > limits::NAME_LEN_MAX {
@@ -43,13 +49,13 @@ pub(crate) fn parse(requests: &mut Requests<'_>, body: &[u8], in_stream: bool) -
     if let Some(renamed) = parse_of_a_taken_name(requests, &parse, total, in_stream) {
         return Ok(renamed);
     }
-    if requests.session.statements.names.as_ref().is_some_and(|names| names.passes) {
+    if requests.link.session.statements.names.as_ref().is_some_and(|names| names.passes) {
         return Ok(Renamed::No);
     }
     // Another session with the same text may be in a pool that follows session state.
-    let meant = Arc::clone(texts::meant(requests.server, requests.session));
-    requests.caches.identify(parse.query, &meant, requests.pool.id);
-    requests.server.ledger.speaks_of(requests.caches.said);
+    let meant = Arc::clone(texts::meant(requests.link.server, requests.link.session));
+    requests.caches.identify(parse.query, &meant, requests.link.pool.id);
+    requests.link.server.ledger.speaks_of(requests.caches.said);
     let reader = &mut requests.caches.reader;
     let catalog = &mut requests.caches.catalog;
     let mut statement = catalog.intern(identified, &parse, Some(&parameters), || reader.sketch(parse.query, &meant));
@@ -58,22 +64,28 @@ pub(crate) fn parse(requests: &mut Requests<'_>, body: &[u8], in_stream: bool) -
             true => texts::identify_executing(requests, &parse, &statement),
             false => texts::identify_dated(requests, &parse, &statement),
         };
-        if server_statements::must_wait(requests.server, requests.session, requests.pool, parse.name, Some(id)) {
+        if server_statements::must_wait(
+            requests.link.server,
+            requests.link.session,
+            requests.link.pool,
+            parse.name,
+            Some(id),
+        ) {
             return Ok(Renamed::Later);
         }
         let reader = &mut requests.caches.reader;
         let catalog = &mut requests.caches.catalog;
         statement = catalog.intern(id, &parse, Some(&parameters), || reader.sketch(parse.query, &meant));
     }
-    let known = requests.server.statements.prepared.touch(statement.id).is_some();
-    if known && server_statements::is_refused(requests.server, &statement) {
+    let known = requests.link.server.statements.prepared.touch(statement.id).is_some();
+    if known && server_statements::is_refused(requests.link.server, &statement) {
         return Ok(parse_in_vain(requests, &statement, total, in_stream));
     }
-    let is_ours = known && is_sound(requests.server, requests.pool);
+    let is_ours = known && is_sound(requests.link.server, requests.link.pool);
     if !is_ours && !remedies::bring_executed(requests, &statement) {
         return Ok(Renamed::Later);
     }
-    let names = requests.session.statements.names.get_or_insert_default();
+    let names = requests.link.session.statements.names.get_or_insert_default();
     if !names.insert(parse.name, Arc::clone(&statement)) {
         return Ok(large_statements::pass_or_refuse(requests, &parse, total, in_stream));
     }
@@ -84,13 +96,13 @@ pub(crate) fn parse(requests: &mut Requests<'_>, body: &[u8], in_stream: bool) -
         return Ok(Renamed::Yes);
     }
     // Behind the Parse, the server could not be given the session's channels any more, nor be rid of other sessions' statements.
-    let reading = statement.reading(&requests.pool.names.known);
+    let reading = statement.reading(&requests.link.pool.names.known);
     listening::bring_channels(requests, reading);
     remedies::run_without_strangers(requests, reading, statement.query());
     server_statements::make_way(requests, &statement, known);
-    requests.server.statements.prepared.add(statement.id);
+    requests.link.server.statements.prepared.add(statement.id);
     requests.sent(Expect::Parse(Some(statement.id)));
-    requests.pool.counts.totals.server_parses += 1;
+    requests.link.pool.counts.totals.server_parses += 1;
     requests.replace(total, in_stream, |out| statement.write_parse(out));
     matching::describe_for(requests, parse.name, &statement);
     Ok(Renamed::Yes)
@@ -99,24 +111,24 @@ pub(crate) fn parse(requests: &mut Requests<'_>, body: &[u8], in_stream: bool) -
 /// A Parse that the server refuses in a failed transaction, whose statement it has. Closed for it, the statement would be lost to the names that
 /// have it: in that transaction nothing prepares it again.
 fn parse_in_vain(requests: &mut Requests<'_>, statement: &Statement, total: usize, in_stream: bool) -> Renamed {
-    if requests.server.ledger.depth() > 0 {
+    if requests.link.server.ledger.depth() > 0 {
         // Answers under way may end the transaction.
         requests.call_for_answers();
         return Renamed::Later;
     }
     requests.sent(Expect::Parse(None));
-    requests.pool.counts.totals.server_parses += 1;
+    requests.link.pool.counts.totals.server_parses += 1;
     requests.replace(total, in_stream, |out| statement.write_parse(out));
     Renamed::Yes
 }
 
 /// The statement that a Parse means, by the settings that the session's texts are read by, and its parameters among these.
 fn identify(requests: &Requests<'_>, parse: &Parse<'_>) -> (StatementId, Arc<Parameters>) {
-    let (initial, parameters) = (State::default(), texts::parameters(requests.session));
-    let state = requests.session.tracker.as_ref().map_or(&initial, |tracker| tracker.state());
+    let (initial, parameters) = (State::default(), texts::parameters(requests.link.session));
+    let state = requests.link.session.facts.tracker.as_ref().map_or(&initial, |tracker| tracker.state());
     let meaning = parameters.meaning().chain(state.meaning());
     let secret = requests.caches.catalog.secret();
-    let id = prepared::identify(secret, parse, meaning, requests.pool.names.generation);
+    let id = prepared::identify(secret, parse, meaning, requests.link.pool.names.generation);
     (id, Arc::clone(parameters))
 }
 
@@ -127,7 +139,7 @@ fn parse_of_a_taken_name(
     total: usize,
     in_stream: bool,
 ) -> Option<Renamed> {
-    let of_sql = requests.session.tracker.as_ref().is_some_and(|tracker| tracker.statements.has(parse.name));
+    let of_sql = requests.link.session.facts.tracker.as_ref().is_some_and(|tracker| tracker.statements.has(parse.name));
     if of_sql && requests.follows() {
         // The server has the statement, or gets it now, and refuses the Parse itself: 42P05.
         if !remedies::bring(requests, parse.name) {
@@ -137,9 +149,9 @@ fn parse_of_a_taken_name(
         requests.replace(total, in_stream, |out| parse.encode(out));
         return Some(Renamed::Yes);
     }
-    let taken = requests.session.statements.names.get_or_insert_default().get(parse.name).map(Arc::clone)?;
+    let taken = requests.link.session.statements.names.get_or_insert_default().get(parse.name).map(Arc::clone)?;
     // The server has this name too, or gets it now, and reports the error itself: 42P05, and skips to Sync.
-    if requests.server.statements.prepared.touch(taken.id).is_none() {
+    if requests.link.server.statements.prepared.touch(taken.id).is_none() {
         if pacing::must_pace(requests, taken.len()) {
             return Some(Renamed::Later);
         }
@@ -147,7 +159,7 @@ fn parse_of_a_taken_name(
     }
     requests.sent(Expect::Parse(None));
     synonyms::sent(requests, parse.name);
-    requests.pool.counts.totals.server_parses += 1;
+    requests.link.pool.counts.totals.server_parses += 1;
     let again = Parse { name: &taken.name, ..*parse };
     requests.replace(total, in_stream, |out| again.encode(out));
     Some(Renamed::Yes)
@@ -191,10 +203,16 @@ pub(crate) fn bind(
     }
     // An unknown name passes unchanged, and the server answers 26000.
     let Some((statement, client_shape, reading)) =
-        server_statements::named(requests.session, requests.pool, requests.caches, names.statement)
+        server_statements::named(requests.link.session, requests.link.pool, requests.caches, names.statement)
     else {
         attribution::bound_by_name(requests, &names);
-        if server_statements::must_wait(requests.server, requests.session, requests.pool, names.statement, None) {
+        if server_statements::must_wait(
+            requests.link.server,
+            requests.link.session,
+            requests.link.pool,
+            names.statement,
+            None,
+        ) {
             return Ok(Renamed::Later);
         }
         let goes_on = following::bind_followed(requests, &names, None, &body[names.len..]);
@@ -202,9 +220,9 @@ pub(crate) fn bind(
     };
     attribution::bound(requests, names.portal, requests.caches.said);
     if server_statements::must_wait(
-        requests.server,
-        requests.session,
-        requests.pool,
+        requests.link.server,
+        requests.link.session,
+        requests.link.pool,
         names.statement,
         Some(statement.id),
     ) {
@@ -238,7 +256,7 @@ pub(crate) fn bind(
     prefix?;
     if !in_stream {
         let more = &body[names.len..];
-        requests.actions.send_new(requests.server_id, |out| out.extend_from_slice(more));
+        requests.actions.send_new(requests.link.server_id, |out| out.extend_from_slice(more));
         requests.expect_rest(rest_len - more.len());
     } else {
         requests.expect_rest(rest_len);
@@ -262,16 +280,16 @@ pub(crate) fn describe(requests: &mut Requests<'_>, body: &[u8], in_stream: bool
         return Ok(if goes_on { recalled } else { Renamed::Later });
     }
     if server_statements::must_wait(
-        requests.server,
-        requests.session,
-        requests.pool,
+        requests.link.server,
+        requests.link.session,
+        requests.link.pool,
         describe.name,
-        server_statements::id_of(requests.session, describe.name),
+        server_statements::id_of(requests.link.session, describe.name),
     ) {
         return Ok(Renamed::Later);
     }
     let Some((statement, client_shape, _)) =
-        server_statements::named(requests.session, requests.pool, requests.caches, describe.name)
+        server_statements::named(requests.link.session, requests.link.pool, requests.caches, describe.name)
     else {
         return Ok(if remedies::bring(requests, describe.name) { Renamed::No } else { Renamed::Later });
     };
@@ -302,7 +320,7 @@ pub(crate) fn close(requests: &mut Requests<'_>, body: &[u8], in_stream: bool) -
     if close.target != Target::Statement || close.name.is_empty() {
         return Ok(Renamed::No);
     }
-    if server_statements::must_wait(requests.server, requests.session, requests.pool, close.name, None) {
+    if server_statements::must_wait(requests.link.server, requests.link.session, requests.link.pool, close.name, None) {
         return Ok(Renamed::Later);
     }
     match following::close_prepared(requests, close.name) {
@@ -313,12 +331,12 @@ pub(crate) fn close(requests: &mut Requests<'_>, body: &[u8], in_stream: bool) -
         }
         Renamed::Later => return Ok(Renamed::Later),
     }
-    let names = requests.session.statements.names.get_or_insert_default();
+    let names = requests.link.session.statements.names.get_or_insert_default();
     if names.passes && names.get(close.name).is_none() {
         return Ok(Renamed::No);
     }
     // The pooler's CloseComplete must not come before a ReadyForQuery that the server may still owe.
-    let has_turn = requests.server.ledger.depth() == 0 || !requests.server.ledger.copying().may_hide_sync();
+    let has_turn = requests.link.server.ledger.depth() == 0 || !requests.link.server.ledger.copying().may_hide_sync();
     if !has_turn || !names.remove(close.name) {
         requests.call_for_answers();
         return Ok(Renamed::Later);
@@ -350,13 +368,13 @@ pub(crate) fn parse_unnamed(requests: &mut Requests<'_>, at_hand: &[u8], whole: 
         attribution::parsed(requests, b"");
         let text = at_hand[HEADER_LEN..].iter().position(|&byte| byte == 0).map_or(0, |end| HEADER_LEN + end + 1);
         following::begin_pieces(requests, &at_hand[text..]);
-        if let Some(tracker) = &mut requests.session.tracker {
+        if let Some(tracker) = &mut requests.link.session.facts.tracker {
             // Its effects are suspected from now on, whenever it is executed.
             tracker.portals.parse_unnamed(None);
         }
     }
     let version = requests.caches.catalog.next_version();
-    requests.session.statements.unnamed.get_or_insert_default().parsed(version, parse.as_ref());
+    requests.link.session.statements.unnamed.get_or_insert_default().parsed(version, parse.as_ref());
     requests.sent(Expect::Unnamed);
     true
 }
@@ -366,41 +384,41 @@ pub(crate) fn close_unnamed(requests: &mut Requests<'_>) {
     if requests.is_passed_over() {
         return requests.sent(Expect::Close(None));
     }
-    requests.session.statements.unnamed.get_or_insert_default().closed();
+    requests.link.session.statements.unnamed.get_or_insert_default().closed();
     requests.sent(Expect::Unnamed);
 }
 
 /// The client uses its unnamed statement: a server that lacks it gets it first. If the client has none, another
 /// session's or an older one is closed (I2).
 fn recall_unnamed(requests: &mut Requests<'_>) -> Renamed {
-    let unnamed = requests.session.statements.unnamed.as_deref();
+    let unnamed = requests.link.session.statements.unnamed.as_deref();
     if unnamed.is_some_and(Unnamed::is_in_batch) {
         return Renamed::No;
     }
-    if unnamed.is_some_and(Unnamed::is_changing) || requests.server.ledger.owed().awaits_query() {
+    if unnamed.is_some_and(Unnamed::is_changing) || requests.link.server.ledger.owed().awaits_query() {
         return Renamed::Later;
     }
     let version = unnamed.map_or(unnamed::NONE, Unnamed::version);
-    if requests.server.statements.unnamed == version && !requests.server.ledger.owed().may_skip_unnamed() {
+    if requests.link.server.statements.unnamed == version && !requests.link.server.ledger.owed().may_skip_unnamed() {
         return Renamed::No;
     }
     // A statement that it EXECUTEs must be on the server when it is parsed.
     if !following::describe_followed(requests) {
         return Renamed::Later;
     }
-    requests.stream.flush(requests.server_id, requests.actions);
-    match requests.session.statements.unnamed.as_deref().and_then(Unnamed::parse) {
+    requests.stream.flush(requests.link.server_id, requests.actions);
+    match requests.link.session.statements.unnamed.as_deref().and_then(Unnamed::parse) {
         Some(parse) => {
-            requests.server.statements.unnamed = version;
-            requests.pool.counts.totals.server_parses += 1;
-            requests.server.ledger.sent(Answerer::Prepare, Expect::Parse(None));
-            requests.actions.send_new(requests.server_id, |out| parse.encode(out));
+            requests.link.server.statements.unnamed = version;
+            requests.link.pool.counts.totals.server_parses += 1;
+            requests.link.server.ledger.sent(Answerer::Prepare, Expect::Parse(None));
+            requests.actions.send_new(requests.link.server_id, |out| parse.encode(out));
         }
         None => {
-            requests.server.statements.unnamed = unnamed::NONE;
-            requests.server.ledger.sent(Answerer::Prepare, Expect::Close(None));
+            requests.link.server.statements.unnamed = unnamed::NONE;
+            requests.link.server.ledger.sent(Answerer::Prepare, Expect::Close(None));
             let close = Close { target: Target::Statement, name: b"" };
-            requests.actions.send_new(requests.server_id, |out| close.encode(out));
+            requests.actions.send_new(requests.link.server_id, |out| close.encode(out));
         }
     }
     Renamed::No

@@ -35,7 +35,7 @@ pub fn replay(
     let replayed = Replayed { application, resets: changes.reset };
     session.parameters.write_changes(&server.kept.parameters, replayed, tracked, &mut text);
     let initial = State::default();
-    let wanted = session.tracker.as_ref().map(|tracker| tracker.state());
+    let wanted = session.facts.tracker.as_ref().map(|tracker| tracker.state());
     let (to, from) = (wanted.map_or(&initial, |state| state), server.kept.session_state.as_deref().unwrap_or(&initial));
     let base = &server.kept.base;
     let is_same = match (wanted, &server.kept.session_state) {
@@ -56,7 +56,7 @@ pub fn replay(
     };
     server.kept.owners.send(changes, session.own.now);
     // Until the answer comes, the server's state is not known.
-    server.traces.needs_reset |= risk != Risk::None;
+    server.facts.traces.needs_reset |= risk != Risk::None;
     if !is_same || asks_again {
         let given_at = server.kept.rights.filter(|_| !asks_again).map_or(step.now, |rights| rights.given_at);
         server.kept.rights = needs_rights(to).then_some(RightsSince { given_at, last: None });
@@ -71,7 +71,7 @@ pub fn replay(
     }
     server.ledger.sent(Answerer::Replay, Expect::Query);
     server.statements.unnamed = session_state::unnamed::NONE;
-    server.hold.set(!session.confirmed || risk == Risk::High);
+    server.facts.hold.set(!session.confirmed || risk == Risk::High);
     step.actions.send_new(server_id, |out| Query { text: &text }.encode(out));
     true
 }
@@ -79,7 +79,7 @@ pub fn replay(
 /// Whether what the server has of roles, and of settings for which rights are needed, was set before the session asked for it. The login may have lost
 /// the rights since, or a role may have got another's name. //= pg18 sql-set-role
 fn asks_again(session: &Session, server: &Server) -> bool {
-    let Some((tracker, rights)) = session.tracker.as_ref().zip(server.kept.rights) else { return false };
+    let Some((tracker, rights)) = session.facts.tracker.as_ref().zip(server.kept.rights) else { return false };
     let is_its_own = rights.last == Some((session.identity.serial, tracker.rights_asked_at));
     rights.given_at < tracker.rights_asked_at && !is_its_own && needs_rights(tracker.state())
 }
@@ -137,7 +137,8 @@ pub fn confirm(
             ParameterStatus { name: name.as_bytes(), value }.encode(&mut news);
         }
     }
-    let reported = session.tracker.as_ref().and_then(|tracker| tracker.reported_at_login.clone()).unwrap_or_default();
+    let reported =
+        session.facts.tracker.as_ref().and_then(|tracker| tracker.reported_at_login.clone()).unwrap_or_default();
     let of =
         |list: &Reported, name: &[u8]| list.iter().find(|(known, _)| **known == *name).map(|(_, value)| value.clone());
     for (name, begins) in report.reported.iter().filter(|(name, _)| tracked.index(name).is_none()) {
@@ -151,7 +152,7 @@ pub fn confirm(
     }
     step.actions.send_new(conn, |out| out.extend_from_slice(&news));
     let others = Arc::new(server.kept.reported.clone());
-    let state = session.tracker.as_ref().map(|tracker| &**tracker.state());
+    let state = session.facts.tracker.as_ref().map(|tracker| &**tracker.state());
     if let Some(key) = Learnt::key(begun_with, state, report, tracked) {
         pool.welcome.learnt.learn(key, ReportedParameters { parameters: Arc::clone(&session.parameters), others });
     }
@@ -161,13 +162,13 @@ pub fn confirm(
 /// back to its own values instead, so it gets the session's before the client's next message.
 pub fn restore(step: &mut Step<'_>, session: &mut Session, server_id: ConnId, server: &mut Server, tracked: &Tracked) {
     // A later answer has made it unnecessary.
-    let Some(tracker) = session.tracker.as_mut().filter(|tracker| tracker.is_reverted()) else { return };
+    let Some(tracker) = session.facts.tracker.as_mut().filter(|tracker| tracker.is_reverted()) else { return };
     // Code may have set the same again: the list tells.
     if server.transaction.status == Status::Idle && tracker.inspection.lists_soon(tracker.pinning.suspects()) {
         return;
     }
     let in_transaction = server.transaction.status == Status::InTransaction;
-    let stays = server.hold.is_on() || in_transaction || tracker.pinning.keeps() || tracker.state().is_bound();
+    let stays = server.facts.hold.is_on() || in_transaction || tracker.pinning.keeps() || tracker.state().is_bound();
     // A failed transaction takes no SET, and a Query would end a batch that has no Sync yet.
     let takes = server.transaction.status != Status::Failed
         && !server.ledger.owed().awaits_own_ready()
@@ -187,7 +188,7 @@ pub fn restore(step: &mut Step<'_>, session: &mut Session, server_id: ConnId, se
     server.ledger.sent(Answerer::Restore, Expect::Query);
     server.statements.unnamed = session_state::unnamed::NONE;
     if risk == Risk::High {
-        server.hold.begin();
+        server.facts.hold.begin();
     }
     step.actions.send_new(server_id, |out| Query { text: &text }.encode(out));
 }

@@ -7,17 +7,17 @@ use session_state::catalogue::Definition;
 use session_state::parameters::is_local_change;
 use session_state::state::Remedy;
 use session_state::{own_settings, unnamed};
-use units::{ConnId, Time};
+use units::Time;
 use wire::backend::Status;
 use wire::frontend::{Bind, Close, Execute, Parse, Query, Target};
 use wire::{Header, frontend};
 
 use crate::caches::Caches;
 use crate::fakes;
+use crate::link::Link;
 use crate::other_workers::OtherWorkers;
-use crate::pool::Pool;
-use crate::server::{Answerer, Expect, Server};
-use crate::session::{Rest, Session};
+use crate::server::{Answerer, Expect};
+use crate::session::Rest;
 use crate::stream::Stream;
 
 /// The statement and portal name of preludes. No client's statement has this name on a server.
@@ -43,11 +43,7 @@ pub enum Renamed {
 /// A linked session's messages on their way to its server.
 pub struct Requests<'a> {
     pub now: Time,
-    pub conn: ConnId,
-    pub server_id: ConnId,
-    pub session: &'a mut Session,
-    pub server: &'a mut Server,
-    pub pool: &'a mut Pool,
+    pub link: Link<'a>,
     pub caches: &'a mut Caches,
     /// The messages after the one just sent wait until it has been answered.
     pub holds: bool,
@@ -69,23 +65,23 @@ pub struct Requests<'a> {
 impl Requests<'_> {
     /// Whether texts are read now: not while the server skips to Sync or reads COPY data.
     pub(crate) fn follows(&self) -> bool {
-        self.pool.rules.follows() && !self.is_passed_over()
+        self.link.pool.rules.follows() && !self.is_passed_over()
     }
 
     /// Makes sure that answers under way come although the batch may not have ended: the client's messages wait for
     /// them.
     //= pg18 protocol-flow#PROTOCOL-FLOW-EXT-QUERY (Flush)
     pub(crate) fn call_for_answers(&mut self) {
-        if self.server.ledger.is_open() && self.server.hold.flush() {
-            self.stream.flush(self.server_id, self.actions);
-            self.actions.send_new(self.server_id, frontend::encode_flush);
+        if self.link.server.ledger.is_open() && self.link.server.facts.hold.flush() {
+            self.stream.flush(self.link.server_id, self.actions);
+            self.actions.send_new(self.link.server_id, frontend::encode_flush);
         }
     }
 
     /// The server is in no transaction, and has all of the batches that it was sent.
     pub(crate) fn is_between_batches(&self) -> bool {
-        let ledger = &self.server.ledger;
-        self.server.transaction.status == Status::Idle && !ledger.owed().awaits_own_ready() && !ledger.is_open()
+        let ledger = &self.link.server.ledger;
+        self.link.server.transaction.status == Status::Idle && !ledger.owed().awaits_own_ready() && !ledger.is_open()
     }
 
     /// Sends a statement as a Query of its own between two batches. VACUUM, CREATE INDEX CONCURRENTLY, and COMMIT in code cannot
@@ -105,10 +101,10 @@ impl Requests<'_> {
     }
 
     fn send_apart(&mut self, answerer: Answerer, text: &[u8]) {
-        self.stream.flush(self.server_id, self.actions);
-        self.server.ledger.sent(answerer, Expect::Query);
-        self.server.statements.unnamed = session_state::unnamed::NONE;
-        self.actions.send_new(self.server_id, |out| Query { text }.encode(out));
+        self.stream.flush(self.link.server_id, self.actions);
+        self.link.server.ledger.sent(answerer, Expect::Query);
+        self.link.server.statements.unnamed = session_state::unnamed::NONE;
+        self.actions.send_new(self.link.server_id, |out| Query { text }.encode(out));
     }
 
     /// Runs statements before the client's next message. They are part of its transaction.
@@ -119,20 +115,20 @@ impl Requests<'_> {
                 || own_settings::is_raised(text)
                 || is_local_change(text);
             if prepares_nothing {
-                self.server.kept.on_server.changes_nothing();
+                self.link.server.kept.on_server.changes_nothing();
             }
-            self.stream.flush(self.server_id, self.actions);
-            if std::mem::take(&mut self.server.traces.prelude_failed) {
-                self.server.ledger.sent(Answerer::Prelude, Expect::Close(None));
-                self.actions.send_new(self.server_id, |out| {
+            self.stream.flush(self.link.server_id, self.actions);
+            if std::mem::take(&mut self.link.server.facts.traces.prelude_failed) {
+                self.link.server.ledger.sent(Answerer::Prelude, Expect::Close(None));
+                self.actions.send_new(self.link.server_id, |out| {
                     Close { target: Target::Statement, name: PRELUDE }.encode(out);
                 });
             }
             let steps = [Expect::Parse(None), Expect::Bind, Expect::Execute, Expect::Close(None), Expect::Close(None)];
             for step in steps {
-                self.server.ledger.sent(Answerer::Prelude, step);
+                self.link.server.ledger.sent(Answerer::Prelude, step);
             }
-            self.actions.send_new(self.server_id, |out| {
+            self.actions.send_new(self.link.server_id, |out| {
                 Parse { name: PRELUDE, query: text, types: b"\0\0" }.encode(out);
                 Bind::encode(out, PRELUDE, PRELUDE, []);
                 Execute { portal: PRELUDE, rows_max: 0 }.encode(out);
@@ -144,41 +140,42 @@ impl Requests<'_> {
 
     /// Whether the messages after the one being sent have to wait for its answer.
     pub(crate) fn waits_for_notification(&self) -> bool {
-        let tracker = self.session.tracker.as_ref().filter(|tracker| tracker.notifications.subscriptions().is_some());
-        tracker.is_some_and(|tracker| tracker.notifications.has_said()) && !self.server.ledger.copying().is_open()
+        let tracker =
+            self.link.session.facts.tracker.as_ref().filter(|tracker| tracker.notifications.subscriptions().is_some());
+        tracker.is_some_and(|tracker| tracker.notifications.has_said()) && !self.link.server.ledger.copying().is_open()
     }
 
     /// Whether the server ignores statements now: it skips to Sync, or reads COPY data.
     pub(crate) fn is_passed_over(&self) -> bool {
-        self.server.ledger.is_skipping() || self.server.ledger.copying().is_open()
+        self.link.server.ledger.is_skipping() || self.link.server.ledger.copying().is_open()
     }
 
     /// Like [`Requests::expect_rest`], for a message that is not sent to the server.
     pub(crate) fn discard_rest(&mut self, len: usize) {
-        self.session.incoming.skip = len as u32;
-        self.session.incoming.rest = Rest::Discard;
+        self.link.session.incoming.skip = len as u32;
+        self.link.session.incoming.rest = Rest::Discard;
     }
 
     /// Sends the answers that the pooler gives instead of the server, as far as they come next.
     pub(crate) fn answer_fakes(&mut self) {
-        while let Some(fake) = self.server.ledger.next_fake() {
-            fakes::answer_fake(self.conn, self.session, fake.expect, self.actions);
+        while let Some(fake) = self.link.server.ledger.next_fake() {
+            fakes::answer_fake(self.link.conn, self.link.session, fake.expect, self.actions);
         }
     }
 
     /// Keeps the rest of the stream for later.
     pub(crate) fn stash_rest(&mut self) {
-        if self.session.incoming.inbox.capacity() == 0 {
-            self.session.incoming.inbox = self.caches.buffers.take();
+        if self.link.session.incoming.inbox.capacity() == 0 {
+            self.link.session.incoming.inbox = self.caches.buffers.take();
         }
         let rest = self.stream.rest();
-        self.session.incoming.inbox.extend_from_slice(rest);
+        self.link.session.incoming.inbox.extend_from_slice(rest);
         self.discard(rest.len());
     }
 
     /// Whether names are mapped for this session.
     pub(crate) fn is_mapped(&self) -> bool {
-        self.pool.rules.max_prepared_statements > 0
+        self.link.pool.rules.max_prepared_statements > 0
     }
 
     /// Without mapping it is not known whose unnamed statement a server has; a reload may turn mapping on again.
@@ -186,8 +183,8 @@ impl Requests<'_> {
         if mapped {
             return;
         }
-        self.server.statements.unnamed = unnamed::UNKNOWN;
-        self.session.statements.unnamed.take_if(|unnamed| !unnamed.is_changing());
+        self.link.server.statements.unnamed = unnamed::UNKNOWN;
+        self.link.session.statements.unnamed.take_if(|unnamed| !unnamed.is_changing());
     }
 
     /// Notes a message that ends a batch.
@@ -197,14 +194,14 @@ impl Requests<'_> {
     }
 
     pub(crate) fn batch_ended(&mut self) {
-        if let Some(unnamed) = &mut self.session.statements.unnamed {
+        if let Some(unnamed) = &mut self.link.session.statements.unnamed {
             unnamed.batch_ended();
         }
         self.holds |= self.waits_for_notification();
     }
 
     pub(crate) fn sent(&mut self, expect: Expect) {
-        self.server.ledger.sent(Answerer::Client, expect);
+        self.link.server.ledger.sent(Answerer::Client, expect);
     }
 
     /// Sends what is at hand of a message as it is; the rest will follow by length.
@@ -212,27 +209,27 @@ impl Requests<'_> {
         if in_stream {
             self.stream.pass(at_hand.len());
         } else {
-            self.stream.flush(self.server_id, self.actions);
-            self.actions.send_new(self.server_id, |out| out.extend_from_slice(at_hand));
+            self.stream.flush(self.link.server_id, self.actions);
+            self.actions.send_new(self.link.server_id, |out| out.extend_from_slice(at_hand));
         }
         self.expect_rest(header.total_len() - at_hand.len());
     }
 
     /// The rest of the message, so many bytes, is not at hand yet.
     pub(crate) fn expect_rest(&mut self, len: usize) {
-        self.session.incoming.skip = len as u32;
-        self.session.incoming.rest = Rest::Forward;
+        self.link.session.incoming.skip = len as u32;
+        self.link.session.incoming.rest = Rest::Forward;
     }
 
     /// These bytes of the stream are not sent: they were dealt with.
     pub(crate) fn discard(&mut self, count: usize) {
-        self.stream.skip(count, self.server_id, self.actions);
+        self.stream.skip(count, self.link.server_id, self.actions);
     }
 
     /// Sends other bytes in place of `replaced` bytes of the stream (or of the inbox).
     pub(crate) fn replace(&mut self, replaced: usize, in_stream: bool, write: impl FnOnce(&mut Vec<u8>)) {
-        self.stream.flush(self.server_id, self.actions);
-        self.actions.send_new(self.server_id, write);
+        self.stream.flush(self.link.server_id, self.actions);
+        self.actions.send_new(self.link.server_id, write);
         if in_stream {
             self.discard(replaced);
         }

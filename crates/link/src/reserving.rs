@@ -19,7 +19,7 @@ const DIGITS: usize = 32;
 /// Whether texts are searched for names.
 #[inline]
 pub(crate) fn searches_names(requests: &Requests<'_>) -> bool {
-    reserves_names(&requests.pool.rules) && !requests.is_passed_over()
+    reserves_names(&requests.link.pool.rules) && !requests.is_passed_over()
 }
 
 /// Whether names of statements on servers are searched for in the texts of a pool with these rules.

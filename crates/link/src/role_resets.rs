@@ -23,7 +23,7 @@ pub fn role_reset(session: &Session, caches: &mut Caches) -> Option<RoleReset> {
     for text in texts {
         reset = reset.max(Some(Effects::read(&Text::new(text, rules), &caches.tracked).only_reset_role()?));
     }
-    let tracker = session.tracker.as_ref()?;
+    let tracker = session.facts.tracker.as_ref()?;
     reset.filter(|reset| tracker.journal.has_role_of(*reset))
 }
 
@@ -65,7 +65,7 @@ fn request_texts(session: &Session) -> Option<Vec<&[u8]>> {
 /// Whether the session has prepared a statement of this name, by the protocol or by SQL.
 fn is_prepared(session: &Session, name: &[u8]) -> bool {
     let by_protocol = session.statements.names.as_ref().is_some_and(|names| names.get(name).is_some());
-    by_protocol || session.tracker.as_ref().is_some_and(|tracker| tracker.statements.has(name))
+    by_protocol || session.facts.tracker.as_ref().is_some_and(|tracker| tracker.statements.has(name))
 }
 
 /// The text that a Bind without parameters binds to the unnamed portal.

@@ -15,7 +15,7 @@ use wire::{HEADER_LEN, Header, SqlState, sqlstate};
 
 use crate::answers::Answers;
 use crate::findings::{Astray, Broken};
-use crate::lone_answer::{can_pass, passed};
+use crate::plain::{can_pass, passed};
 use crate::server::{Answerer, Chore, CloseReason, Entry, Expect, Server, ServerState, Unexpected};
 use crate::{
     announcing, checking, confirming, copying, counting, listening, matching, naming, overdue, parameter_reports,
@@ -112,7 +112,7 @@ fn next(answers: &mut Answers<'_>) -> Result<bool, Broken> {
 fn pass_on(answers: &mut Answers<'_>) -> bool {
     let rest = answers.stream.rest();
     let mut len = 0;
-    if can_pass(answers.server) && matches!(&answers.session, Some((_, session)) if session.tracker.is_none()) {
+    if can_pass(answers.server) && matches!(&answers.session, Some((_, session)) if session.facts.tracker.is_none()) {
         len = passed(answers.server, rest, answers.now, &mut answers.caches.statistics, answers.pool.id);
         answers.stream.pass(len);
     } else if let Some((owner, described)) =
@@ -322,7 +322,8 @@ fn error(answers: &mut Answers<'_>, body: &[u8]) -> bool {
 /// A statement that a text may see could not be prepared, or was not there to be deallocated.
 fn attempt_failed(server: &mut Server, code: Option<SqlState>) {
     // The server has other prepared statements than the pooler believes: the next session gets it without any.
-    server.traces.needs_reset |= matches!(code, Some(sqlstate::UNDEFINED_PSTATEMENT | sqlstate::DUPLICATE_PSTATEMENT));
+    server.facts.traces.needs_reset |=
+        matches!(code, Some(sqlstate::UNDEFINED_PSTATEMENT | sqlstate::DUPLICATE_PSTATEMENT));
     match code {
         Some(sqlstate::UNDEFINED_PSTATEMENT) => server.kept.on_server.done(),
         Some(sqlstate::DUPLICATE_PSTATEMENT) => server.kept.on_server.failed_for_unknown(),
@@ -335,7 +336,7 @@ fn note_prepared_statement(answers: &mut Answers<'_>, fields: &Fields<'_>) {
     let prepares = answers.server.ledger.front().is_some_and(|expect| matches!(expect, Expect::Parse(Some(_))));
     if prepares && fields.sqlstate() == Some(sqlstate::DUPLICATE_PSTATEMENT) {
         // A client has given a statement the pooler's name for another: on this server nobody can have that any more.
-        answers.server.end.close_needed = Some(CloseReason::StatementNameTaken);
+        answers.server.facts.end.close_needed = Some(CloseReason::StatementNameTaken);
     }
     if fields.sqlstate() == Some(sqlstate::FEATURE_NOT_SUPPORTED)
         && fields.message().is_some_and(|message| message.starts_with(b"cached plan"))
@@ -347,7 +348,7 @@ fn note_prepared_statement(answers: &mut Answers<'_>, fields: &Fields<'_>) {
 
 /// The error answers the client, and passes unchanged unless the pooler has other words for it.
 fn is_passed_on(answers: &mut Answers<'_>, fields: &Fields<'_>, body: &[u8]) -> bool {
-    answers.server.end.fatal_error_forwarded |= fields.is_fatal();
+    answers.server.facts.end.fatal_error_forwarded |= fields.is_fatal();
     if fields.sqlstate() == Some(sqlstate::DEADLOCK_DETECTED) {
         count_deadlock(answers);
     }
@@ -378,7 +379,7 @@ fn ready(answers: &mut Answers<'_>, status: Status) -> Result<(), Broken> {
     if owner == Some(Answerer::Client) {
         confirming::restart(answers);
         if let Some((_, session)) = &mut answers.session
-            && let Some(tracker) = &mut session.tracker
+            && let Some(tracker) = &mut session.facts.tracker
         {
             tracker.ready(status == Status::Idle);
             if status == Status::Idle && tracker.pinning.is_pinned() {
@@ -386,7 +387,7 @@ fn ready(answers: &mut Answers<'_>, status: Status) -> Result<(), Broken> {
             }
         }
         parameter_reports::settle_own(answers);
-        answers.server.cancel.is_requested = false;
+        answers.server.facts.cancel.is_requested = false;
         if status == Status::Idle {
             confirming::renew_statements(answers);
         }
@@ -433,14 +434,14 @@ fn completed(answers: &mut Answers<'_>, entry: Entry) {
             answers.findings.replayed = true;
             // At once, since a later failure may set the mark again.
             let refused = answers.findings.words.as_ref().is_some_and(|words| words.replay_error.is_some());
-            answers.server.traces.needs_reset &= answers.session.is_none() || refused;
+            answers.server.facts.traces.needs_reset &= answers.session.is_none() || refused;
             if !refused && answers.session.is_some() {
                 parameter_reports::replayed(answers);
             }
         }
         // Other reasons for a reset remain.
         (Answerer::Restore, Expect::Query) => {
-            answers.server.traces.needs_reset |=
+            answers.server.facts.traces.needs_reset |=
                 answers.findings.words.as_ref().is_some_and(|words| words.replay_error.is_some());
         }
         // The client's unnamed statement may have been sent after it.
@@ -507,10 +508,10 @@ fn failed(answers: &mut Answers<'_>) -> Result<(), Broken> {
     }
     confirming::undo(answers, &skipped);
     matching::end_trial(answers, tries_again);
-    answers.server.traces.prelude_failed |= skipped.iter().any(|entry| entry.owner == Answerer::Prelude);
+    answers.server.facts.traces.prelude_failed |= skipped.iter().any(|entry| entry.owner == Answerer::Prelude);
     let is_prelude = skipped.first().is_some_and(|entry| entry.owner == Answerer::Prelude);
     if is_prelude {
-        answers.server.traces.needs_reset = true;
+        answers.server.facts.traces.needs_reset = true;
         answers.findings.prelude_skipped_query = skipped.iter().any(|entry| entry.expect == Expect::Query);
     }
     Ok(())

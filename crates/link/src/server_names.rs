@@ -18,6 +18,7 @@ use std::sync::Arc;
 
 use machine::Settings;
 use machine::observe::Peer;
+use memchr::memchr_iter;
 use session_state::parameters::{Interned, Parameters, Tracked, clean_application_name};
 use settings::{NamePart, ServerName};
 use sql::WantedTag;
@@ -32,9 +33,20 @@ const NAME_LEN_MAX: usize = 63;
 /// The template, and what is made of it once.
 #[derive(Debug, Default)]
 pub struct ServerNames {
-    template: ServerName,
+    template: Arc<ServerName>,
+    /// A name depends on the text that a session gets its server for.
+    depends_on_text: bool,
     /// By the places of its tags.
     tags: Vec<WantedTag>,
+}
+
+/// The name that servers have for a session, where it does not depend on the text.
+#[derive(Debug)]
+pub(crate) struct NameShown {
+    /// What it was made of.
+    template: Arc<ServerName>,
+    parameters: Arc<Parameters>,
+    name: Box<[u8]>,
 }
 
 /// The name that a server has, and the one that it gets.
@@ -47,12 +59,13 @@ pub struct Renaming {
 impl ServerNames {
     #[must_use]
     pub fn of(settings: &Settings) -> ServerNames {
-        let template = settings.global.startup.server_application_name.clone();
+        let template = Arc::new(settings.global.startup.server_application_name.clone());
+        let depends_on_text = template.parts().any(|part| matches!(part, NamePart::Tag(_) | NamePart::Class));
         let tags = template.parts().filter_map(|part| match part {
             NamePart::Tag(key) => Some(WantedTag::new(key.as_bytes())),
             _ => None,
         });
-        ServerNames { tags: tags.collect(), template }
+        ServerNames { tags: tags.collect(), depends_on_text, template }
     }
 
     /// Whether servers have other names than their clients.
@@ -69,6 +82,12 @@ impl ServerNames {
         if !self.are_used() || mentions_name(text) {
             return own.to_vec();
         }
+        self.name_with(session, class, text)
+    }
+
+    /// The name for a session that gets a server for this text.
+    fn name_with(&self, session: &Session, class: &str, text: &[u8]) -> Vec<u8> {
+        let own = session.parameters.get(Tracked::APPLICATION_NAME).unwrap_or_default();
         let mut name = Vec::with_capacity(2 * NAME_LEN_MAX);
         let mut tags = self.tags.iter();
         for part in self.template.parts() {
@@ -86,6 +105,29 @@ impl ServerNames {
             }
         }
         cut(clean_application_name(&name))
+    }
+
+    /// Whether a server keeps its name when this session gets it for `text`.
+    #[inline(always)]
+    pub(crate) fn keeps(&self, session: &mut Session, kept: &Kept, text: &[u8]) -> bool {
+        if self.are_used() { self.has_name_for(session, kept, text) } else { kept.shown_name.is_none() }
+    }
+
+    #[inline(never)]
+    fn has_name_for(&self, session: &mut Session, kept: &Kept, text: &[u8]) -> bool {
+        if self.depends_on_text {
+            return false;
+        }
+        let is_known = session.shown_name.as_ref().is_some_and(|known| {
+            Arc::ptr_eq(&known.template, &self.template) && Arc::ptr_eq(&known.parameters, &session.parameters)
+        });
+        if !is_known {
+            let name = self.name_with(session, "", b"").into();
+            let (template, parameters) = (Arc::clone(&self.template), Arc::clone(&session.parameters));
+            session.shown_name = Some(Box::new(NameShown { template, parameters, name }));
+        }
+        let has_it = session.shown_name.as_ref().is_some_and(|known| *known.name == *kept.name_at_postgresql());
+        has_it && !mentions_name(text)
     }
 
     /// A session gets a server: what the server's name becomes, besides its other parameters. From now on the server's parameters
@@ -129,8 +171,7 @@ fn cut(mut name: Vec<u8>) -> Vec<u8> {
 /// Whether a text may ask for the name, or change it.
 fn mentions_name(text: &[u8]) -> bool {
     const HALVES: [&[u8]; 2] = [b"application", b"name"];
-    let lines = text.iter().enumerate().filter(|(_, byte)| **byte == b'_');
-    lines.map(|(at, _)| at).any(|at| {
+    memchr_iter(b'_', text).any(|at| {
         let before = at.checked_sub(HALVES[0].len()).map(|from| &text[from..at]);
         let behind = text.get(at + 1..at + 1 + HALVES[1].len());
         before.is_some_and(|before| before.eq_ignore_ascii_case(HALVES[0]))

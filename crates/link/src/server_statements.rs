@@ -52,13 +52,14 @@ fn known_row(session: &Session, pool: &Pool, caches: &mut Caches, statement: &St
 pub(crate) fn prepare_as(requests: &mut Requests<'_>, statement: &Statement, is_there: bool, types: Option<&[u8]>) {
     make_way(requests, statement, is_there);
     // Other clients share the statement, and PostgreSQL keeps the constants of the moment when it reads the text.
-    let [before, after] = statement.constants.settings(texts::parameters(requests.session), &requests.caches.tracked);
+    let [before, after] =
+        statement.constants.settings(texts::parameters(requests.link.session), &requests.caches.tracked);
     requests.run_prelude(&before);
-    requests.server.statements.prepared.add(statement.id);
-    requests.pool.counts.totals.server_parses += 1;
-    requests.server.ledger.sent(Answerer::Prepare, Expect::Parse(Some(statement.id)));
-    requests.stream.flush(requests.server_id, requests.actions);
-    requests.actions.send_new(requests.server_id, |out| match types {
+    requests.link.server.statements.prepared.add(statement.id);
+    requests.link.pool.counts.totals.server_parses += 1;
+    requests.link.server.ledger.sent(Answerer::Prepare, Expect::Parse(Some(statement.id)));
+    requests.stream.flush(requests.link.server_id, requests.actions);
+    requests.actions.send_new(requests.link.server_id, |out| match types {
         Some(types) => statement.write_parse_as(types, out),
         None => statement.write_parse(out),
     });
@@ -71,10 +72,10 @@ pub(crate) fn make_way(requests: &mut Requests<'_>, statement: &Statement, is_th
     if !is_there {
         return make_room(requests);
     }
-    requests.server.ledger.sent(Answerer::Prepare, Expect::Close(Some(statement.id)));
-    requests.stream.flush(requests.server_id, requests.actions);
+    requests.link.server.ledger.sent(Answerer::Prepare, Expect::Close(Some(statement.id)));
+    requests.stream.flush(requests.link.server_id, requests.actions);
     let close = Close { target: Target::Statement, name: &statement.name };
-    requests.actions.send_new(requests.server_id, |out| close.encode(out));
+    requests.actions.send_new(requests.link.server_id, |out| close.encode(out));
 }
 
 /// Whether a message must wait because answers under way decide which statement has a name, or what the server has
@@ -103,16 +104,18 @@ pub(crate) fn id_of(session: &Session, name: &[u8]) -> Option<StatementId> {
 
 /// Closes the least recently used statement, if the server has as many as it may.
 fn make_room(requests: &mut Requests<'_>) {
-    while let Some(evicted) = requests.server.statements.prepared.surplus(requests.pool.rules.max_prepared_statements) {
+    while let Some(evicted) =
+        requests.link.server.statements.prepared.surplus(requests.link.pool.rules.max_prepared_statements)
+    {
         evict(requests, evicted);
     }
 }
 
 fn evict(requests: &mut Requests<'_>, evicted: StatementId) {
-    requests.server.statements.prepared.remove(evicted);
-    requests.server.ledger.sent(Answerer::Prepare, Expect::Close(Some(evicted)));
-    requests.stream.flush(requests.server_id, requests.actions);
+    requests.link.server.statements.prepared.remove(evicted);
+    requests.link.server.ledger.sent(Answerer::Prepare, Expect::Close(Some(evicted)));
+    requests.stream.flush(requests.link.server_id, requests.actions);
     let name = prepared::server_name(evicted);
     let close = Close { target: Target::Statement, name: name.as_bytes() };
-    requests.actions.send_new(requests.server_id, |out| close.encode(out));
+    requests.actions.send_new(requests.link.server_id, |out| close.encode(out));
 }

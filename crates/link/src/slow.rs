@@ -1,11 +1,12 @@
 //! Statements that take longer than `log_min_duration`, for the log, and those that are traced.
 //!
 //! While both are off, a session's messages cost one look whether the pool wants them. While one is on, the beginning of each text is kept until
-//! its answer. A statement that is logged is read on the general way; while traces are on, all messages are.
+//! its answer. The answer of a statement that is logged or traced is read on the general way.
 
 use std::sync::LazyLock;
 
 use machine::observe::{About, Fact, Level, SlowStatement, Topic};
+use machine::trace::TraceOrigin;
 use sql::WantedTag;
 use units::{Time, limits};
 use wire::backend::Status;
@@ -15,6 +16,7 @@ use crate::answers::Answers;
 use crate::first_text::first_text;
 use crate::pool::Pool;
 use crate::requests::Requests;
+use crate::sampling::Sampler;
 use crate::server::{Asked, AskedText, Server};
 use crate::slow_lines::Permit;
 use crate::tracing;
@@ -35,22 +37,39 @@ static WANTED: LazyLock<[WantedTag; 2]> = LazyLock::new(|| TAGS.map(|tag| Wanted
 #[inline]
 pub(crate) fn linked(pool: &Pool, server: &mut Server, now: Time, waited_us: u64) {
     if !pool.measured.hears_texts {
-        server.traces.asked = None;
+        server.asked = None;
         return;
     }
     let opened_us = opened_us(server, now, waited_us);
-    match &mut server.traces.asked {
+    match &mut server.asked {
         Some(asked) => asked.linked_again(waited_us, opened_us),
         none => *none = Some(Box::new(Asked::linked(waited_us, opened_us))),
     }
 }
 
-/// A Query is sent alone, without a look at its effects. A reload may have turned lines on since the link.
+/// A Query is sent alone, while nothing is owed. A reload may have turned lines on since the link.
 #[inline]
-pub(crate) fn hear_query(pool: &Pool, server: &mut Server, text: &[u8]) {
-    if pool.measured.hears_texts {
-        server.traces.asked.get_or_insert_with(|| Box::new(Asked::linked(0, None))).hear_query(text);
+pub(crate) fn hear_query(pool: &mut Pool, server: &mut Server, text: &[u8], now: Time) {
+    if !pool.measured.hears_texts {
+        return;
     }
+    let asked = server.asked.get_or_insert_with(|| Box::new(Asked::linked(0, None)));
+    let begins = (server.transaction.status == Status::Idle).then_some(now);
+    let trace = pool.measured.sampler.as_mut().and_then(|sampler| origin(sampler, text, begins, &mut asked.sampled));
+    let is_kept = trace.is_some() || pool.rules.slow_after.is_some();
+    asked.hear_query(if is_kept { text } else { &[] }, trace);
+}
+
+/// Where a statement belongs that is traced. `begins`: it begins a transaction.
+fn origin(
+    sampler: &mut Sampler,
+    text: &[u8],
+    begins: Option<Time>,
+    begun: &mut Option<Time>,
+) -> Option<Box<TraceOrigin>> {
+    let parent = WANTED[TRACE_PARENT].first(text);
+    let state = parent.as_ref().and_then(|_| STATE.first(text));
+    sampler.origin((parent.as_deref(), state.as_deref()), begins, begun).map(Box::new)
 }
 
 /// Whether a text is so long that the log shows a part of it.
@@ -80,20 +99,18 @@ fn opened_us(server: &Server, now: Time, waited_us: u64) -> Option<u64> {
 #[cold]
 pub(crate) fn hear(requests: &mut Requests<'_>, message: u8, at_hand: &[u8]) {
     // A reload may have turned it on since the link.
-    let asked = requests.server.traces.asked.get_or_insert_with(|| Box::new(Asked::linked(0, None)));
+    let asked = requests.link.server.asked.get_or_insert_with(|| Box::new(Asked::linked(0, None)));
     if !matches!(message, tag::QUERY | tag::PARSE | tag::BIND) || !asked.is_curious() {
         return;
     }
-    let Some(text) = first_text(requests.session, at_hand) else { return };
-    let trace = requests.pool.measured.sampler.as_mut().and_then(|sampler| {
-        let parent = WANTED[TRACE_PARENT].first(text);
-        let state = parent.as_ref().and_then(|_| STATE.first(text));
-        let owes_nothing = requests.server.ledger.owing() == (0, false);
-        let is_first = requests.server.transaction.status == Status::Idle && owes_nothing;
+    let Some(text) = first_text(requests.link.session, at_hand) else { return };
+    let trace = requests.link.pool.measured.sampler.as_mut().and_then(|sampler| {
+        let owes_nothing = requests.link.server.ledger.owing() == (0, false);
+        let is_first = requests.link.server.transaction.status == Status::Idle && owes_nothing;
         let begins = is_first.then_some(requests.now);
-        sampler.origin((parent.as_deref(), state.as_deref()), begins, &mut asked.sampled).map(Box::new)
+        origin(sampler, text, begins, &mut asked.sampled)
     });
-    let logs = requests.pool.rules.slow_after.is_some();
+    let logs = requests.link.pool.rules.slow_after.is_some();
     // What is neither logged nor traced is known by its times only.
     let mut said = AskedText { trace, ..AskedText::default() };
     if logs || said.trace.is_some() {
@@ -114,7 +131,7 @@ fn tags(text: &[u8]) -> Vec<(&'static str, Box<[u8]>)> {
 /// It has been dealt with.
 #[cold]
 pub(crate) fn dealt_with(requests: &mut Requests<'_>, message: u8) {
-    if let Some(asked) = requests.server.traces.asked.as_mut()
+    if let Some(asked) = requests.link.server.asked.as_mut()
         && matches!(message, tag::QUERY | tag::SYNC | tag::FUNCTION_CALL)
     {
         asked.ended();
@@ -125,7 +142,7 @@ pub(crate) fn dealt_with(requests: &mut Requests<'_>, message: u8) {
 #[cold]
 pub(crate) fn answered(answers: &mut Answers<'_>) {
     let is_last = answers.server.ledger.depth() <= 1;
-    let Some(asked) = answers.server.traces.asked.as_mut() else { return };
+    let Some(asked) = answers.server.asked.as_mut() else { return };
     let opened_us = asked.take_opened_us();
     let (queued_us, mut asked) = asked.answered(is_last);
     let ran_us = answers.now.micros_since(answers.server.transaction.query_at);
@@ -163,7 +180,7 @@ pub(crate) fn answered(answers: &mut Answers<'_>) {
         queued_us,
         ran_us,
         rows: answers.server.transaction.tally.rows(),
-        class: answers.caches.slow_lines.class(session.claim.class),
+        class: answers.caches.slow_lines.class(session.facts.claim.class),
         server: answers.server.identity.name,
         statement,
         tags: asked.tags.iter().map(|(tag, value)| (*tag, shown(value))).collect(),

@@ -33,12 +33,12 @@ use crate::texts;
 
 /// Whether the Query at hand is the rest of one that has failed. If so, it is dealt with.
 pub(crate) fn is_rest_of_failed(requests: &mut Requests<'_>, len: usize, in_stream: bool) -> bool {
-    let split = requests.session.tracker.as_mut().and_then(|tracker| tracker.split.take());
+    let split = requests.link.session.facts.tracker.as_mut().and_then(|tracker| tracker.split.take());
     if split != Some(Split::Failed) {
         return false;
     }
     // A prelude has failed, in the extended protocol, and the client sends no Sync after its Query.
-    let skips = requests.server.ledger.is_skipping();
+    let skips = requests.link.server.ledger.is_skipping();
     if skips {
         requests.ended(Expect::Sync);
     }
@@ -53,7 +53,7 @@ pub(crate) fn is_rest_of_failed(requests: &mut Requests<'_>, len: usize, in_stre
 /// A Query waits. If part of its preludes has been sent, an error of these ends it.
 pub(crate) fn is_prepared_for(requests: &mut Requests<'_>) {
     if std::mem::take(&mut requests.sent_some) {
-        requests.session.tracker.get_or_insert_default().split = Some(Split::Preparing);
+        requests.link.session.facts.tracker.get_or_insert_default().split = Some(Split::Preparing);
     }
 }
 
@@ -65,7 +65,7 @@ pub(crate) fn first_part(
     text: &[u8],
     reading: Reading,
 ) -> Option<usize> {
-    let listens = session.tracker.as_ref().is_some_and(|tracker| tracker.notifications.subscriptions().is_some());
+    let listens = session.facts.tracker.as_ref().is_some_and(|tracker| tracker.notifications.subscriptions().is_some());
     if listens || reading.listens() || !reading.ends_transaction() {
         return None;
     }

@@ -22,8 +22,8 @@ impl Standings {
     /// What a session's claim has of the rules of classes is of its present parameters from now on.
     #[inline]
     pub fn look_up(&mut self, classes: &Classes, session: &mut Session) {
-        if session.claim.standing(&session.parameters).is_none() {
-            session.claim.standing = Some(self.of_session(classes, session));
+        if session.facts.claim.standing(&session.parameters).is_none() {
+            session.facts.claim.standing = Some(self.of_session(classes, session));
         }
     }
 

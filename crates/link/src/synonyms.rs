@@ -16,12 +16,12 @@ pub(crate) fn sent(requests: &mut Requests<'_>, name: &[u8]) {
 
 #[cold]
 fn note(requests: &mut Requests<'_>, name: &[u8]) {
-    let kept = requests.session.statements.names.as_deref().and_then(|names| names.kept_name(name));
+    let kept = requests.link.session.statements.names.as_deref().and_then(|names| names.kept_name(name));
     // The session has no statement of this name, so the server has got the name itself.
     let Some((statement, name)) = kept else { return };
-    requests.server.ledger.name_last(statement, name);
+    requests.link.server.ledger.name_last(statement, name);
 }
 
 fn has_synonyms(requests: &Requests<'_>) -> bool {
-    requests.session.statements.names.as_deref().is_some_and(StatementNames::has_synonyms)
+    requests.link.session.statements.names.as_deref().is_some_and(StatementNames::has_synonyms)
 }

@@ -28,7 +28,7 @@ pub(crate) fn add_executed(server: &mut Server, session: &mut Session, caches: &
     }
     let rules = rules(server, session, caches).unwrap_or_default();
     let names = session.statements.names.as_deref();
-    if let Some(tracker) = &session.tracker {
+    if let Some(tracker) = &session.facts.tracker {
         tracker.add_executed(effects, names, rules, &caches.tracked);
     }
 }
@@ -36,8 +36,9 @@ pub(crate) fn add_executed(server: &mut Server, session: &mut Session, caches: &
 /// The id of a Parse of EXECUTE: its columns are those of the statement that the session has under that name now.
 #[cold]
 pub(crate) fn identify_executing(requests: &mut Requests<'_>, parse: &Parse<'_>, statement: &Statement) -> StatementId {
-    let effects = effects(requests.server, requests.session, requests.caches, parse.query);
-    let (tracker, names) = (requests.session.tracker.as_ref(), requests.session.statements.names.as_ref());
+    let effects = effects(requests.link.server, requests.link.session, requests.caches, parse.query);
+    let (tracker, names) =
+        (requests.link.session.facts.tracker.as_ref(), requests.link.session.statements.names.as_ref());
     let of = |name: &[u8]| {
         let prepared = tracker.and_then(|tracker| tracker.statements.text(name).cloned());
         let of_protocol = || names?.get(name).map(|statement| Arc::from(statement.query()));
@@ -48,60 +49,60 @@ pub(crate) fn identify_executing(requests: &mut Requests<'_>, parse: &Parse<'_>,
         .filter_map(|effect| if let Effect::Execute(name) = effect { Some(of(name)) } else { None })
         .collect();
     let meaning = std::iter::once(Some(statement.id.bytes())).chain(texts.iter().map(Option::as_deref));
-    prepared::identify(requests.caches.catalog.secret(), parse, meaning, requests.pool.names.generation)
+    prepared::identify(requests.caches.catalog.secret(), parse, meaning, requests.link.pool.names.generation)
 }
 
 /// The id of a Parse of a text with a constant that has the moment of the Parse: no other Parse means the same.
 #[cold]
 pub(crate) fn identify_dated(requests: &mut Requests<'_>, parse: &Parse<'_>, statement: &Statement) -> StatementId {
     let moment = requests.now.micros_since(Time::ZERO).to_be_bytes();
-    let session = requests.session.identity.serial.0.to_be_bytes();
+    let session = requests.link.session.identity.serial.0.to_be_bytes();
     let meaning = [statement.id.bytes(), &session, &moment].into_iter().map(Some);
-    prepared::identify(requests.caches.catalog.secret(), parse, meaning, requests.pool.names.generation)
+    prepared::identify(requests.caches.catalog.secret(), parse, meaning, requests.link.pool.names.generation)
 }
 
 /// The parameters by which the server will read texts.
 pub(crate) fn meant<'a>(server: &'a Server, session: &'a Session) -> &'a Arc<Parameters> {
-    let meant = session.tracker.as_ref().and_then(|tracker| tracker.meaning.parameters());
+    let meant = session.facts.tracker.as_ref().and_then(|tracker| tracker.meaning.parameters());
     meant.unwrap_or(&server.kept.parameters)
 }
 
 /// The parameters by which the session's server reads texts once it has them: the SETs may be under way.
 pub(crate) fn parameters(session: &Session) -> &Arc<Parameters> {
-    let meant = session.tracker.as_ref().and_then(|tracker| tracker.meaning.parameters());
+    let meant = session.facts.tracker.as_ref().and_then(|tracker| tracker.meaning.parameters());
     meant.unwrap_or(&session.parameters)
 }
 
 pub(crate) fn read_text(requests: &mut Requests<'_>, text: Option<&[u8]>) -> Reading {
-    if requests.server.traces.last_text.is_some() {
-        keep_for_chaos_check(requests.server, text.unwrap_or_default());
+    if requests.link.server.facts.traces.last_text.is_some() {
+        keep_for_chaos_check(requests.link.server, text.unwrap_or_default());
     }
-    let meant = requests.session.tracker.as_ref().and_then(|tracker| tracker.meaning.parameters());
-    let parameters = meant.unwrap_or(&requests.server.kept.parameters);
-    let known = &mut requests.pool.names.known;
+    let meant = requests.link.session.facts.tracker.as_ref().and_then(|tracker| tracker.meaning.parameters());
+    let parameters = meant.unwrap_or(&requests.link.server.kept.parameters);
+    let known = &mut requests.link.pool.names.known;
     let reading = match text {
-        Some(text) => requests.caches.read(text, parameters, known, requests.pool.id),
+        Some(text) => requests.caches.read(text, parameters, known, requests.link.pool.id),
         None => {
             requests.caches.said = Said::default();
             Reading::UNKNOWN
         }
     };
-    requests.server.transaction.defines = requests.server.transaction.defines.max(reading.defines());
-    note_local_rights(requests.server, reading);
+    requests.link.server.facts.effects.defines = requests.link.server.facts.effects.defines.max(reading.defines());
+    note_local_rights(requests.link.server, reading);
     reading
 }
 
 /// Keeps the beginning of a text, so that `chaos_check` can name it.
 #[cold]
 pub(crate) fn keep_for_chaos_check(server: &mut Server, text: &[u8]) {
-    if let Some(heard) = &mut server.traces.last_text {
+    if let Some(heard) = &mut server.facts.traces.last_text {
         heard.clear();
         heard.extend_from_slice(&text[..text.len().min(limits::PIN_TEXT_LEN_MAX)]);
     }
 }
 
 pub(crate) fn suspect(session: &mut Session, pool: &mut Pool, reading: Reading, text: &[u8]) {
-    session.tracker.get_or_insert_default().suspect(reading, text, &pool.names.known);
+    session.facts.tracker.get_or_insert_default().suspect(reading, text, &pool.names.known);
 }
 
 /// Statements that raise the errors of a text that sets the pooler's own settings wrongly, to be run before it.
@@ -128,35 +129,37 @@ pub(crate) fn sequences(requests: &mut Requests<'_>, reading: Reading, text: &[u
 #[inline(never)]
 fn sequences_used(requests: &mut Requests<'_>, reading: Reading, text: &[u8]) -> bool {
     let (advances, asks) = (reading.advances_sequences(), reading.calls_currval());
-    let (currval_callers, application) =
-        (&mut requests.pool.names.known.currval_callers, requests.session.parameters.get(Tracked::APPLICATION_NAME));
+    let (currval_callers, application) = (
+        &mut requests.link.pool.names.known.currval_callers,
+        requests.link.session.parameters.get(Tracked::APPLICATION_NAME),
+    );
     if asks {
         currval_callers.add(application);
     }
     let matters = currval_callers.any();
     let keeps = advances && (currval_callers.has(application) || reading.draws() && matters);
-    let misled = requests.server.kept.sequences.mislead(
-        requests.conn,
+    let misled = requests.link.server.kept.sequences.mislead(
+        requests.link.conn,
         asks,
-        !advances && is_first(requests.server, requests.session),
+        !advances && is_first(requests.link.server, requests.link.session),
         matters,
     );
-    let discards = misled && requests.server.transaction.status != Status::Failed;
+    let discards = misled && requests.link.server.transaction.status != Status::Failed;
     if discards {
-        requests.server.kept.sequences.discarded();
+        requests.link.server.kept.sequences.discarded();
     }
     if advances {
-        requests.server.kept.sequences.drawn(requests.conn);
+        requests.link.server.kept.sequences.drawn(requests.link.conn);
     }
     if keeps {
-        requests.session.tracker.get_or_insert_default().pinning.pin(Pins::SEQUENCE, text);
+        requests.link.session.facts.tracker.get_or_insert_default().pinning.pin(Pins::SEQUENCE, text);
     }
     discards
 }
 
 /// The session has run nothing on its server since it was linked.
 fn is_first(server: &Server, session: &Session) -> bool {
-    let is_pinned = session.tracker.as_ref().is_some_and(|tracker| tracker.pinning.is_pinned());
+    let is_pinned = session.facts.tracker.as_ref().is_some_and(|tracker| tracker.pinning.is_pinned());
     server.transaction.status == Status::Idle && !server.ledger.owed().awaits_ready() && !is_pinned
 }
 
@@ -179,13 +182,13 @@ pub(crate) fn effects(server: &mut Server, session: &mut Session, caches: &mut C
 
 /// The statements that a text runs by EXECUTE: for each its reading and its text, or `None` if no text of it is kept.
 pub(crate) fn executed(requests: &mut Requests<'_>, effects: &Effects) -> Vec<Option<(Reading, Arc<[u8]>)>> {
-    let parameters = Arc::clone(meant(requests.server, requests.session));
-    let (reader, known) = (&mut requests.caches.reader, &mut requests.pool.names.known);
+    let parameters = Arc::clone(meant(requests.link.server, requests.link.session));
+    let (reader, known) = (&mut requests.caches.reader, &mut requests.link.pool.names.known);
     let name = |effect: &Effect| if let Effect::Execute(name) = effect { Some(name.clone()) } else { None };
     let names: BTreeSet<_> = effects.iter().filter_map(name).collect();
     let mut statement = |name: &[u8]| {
-        let by_sql = requests.session.tracker.as_ref().and_then(|tracker| tracker.statements.text(name));
-        let by_protocol = requests.session.statements.names.as_ref().and_then(|names| names.get(name));
+        let by_sql = requests.link.session.facts.tracker.as_ref().and_then(|tracker| tracker.statements.text(name));
+        let by_protocol = requests.link.session.statements.names.as_ref().and_then(|names| names.get(name));
         match (by_sql, by_protocol) {
             (Some(text), _) => Some((reader.read(text, &parameters, known), Arc::clone(text))),
             (None, Some(statement)) => Some((statement.reading(known), statement.query().into())),
@@ -198,10 +201,10 @@ pub(crate) fn executed(requests: &mut Requests<'_>, effects: &Effects) -> Vec<Op
 /// Notes whether statements may run under another role until the transaction ends.
 #[inline]
 pub(crate) fn note_local_rights(server: &mut Server, reading: Reading) {
-    if server.transaction.local_rights && server.is_clean() {
-        server.transaction.local_rights = false;
+    if server.facts.effects.local_rights && server.is_clean() {
+        server.facts.effects.local_rights = false;
     }
-    server.transaction.local_rights |= reading.may_have_local_rights();
+    server.facts.effects.local_rights |= reading.may_have_local_rights();
 }
 
 pub(crate) fn rules(server: &mut Server, session: &mut Session, caches: &mut Caches) -> Option<Rules> {

@@ -26,7 +26,7 @@ pub(crate) fn tell(
         origin: *origin,
         client,
         pool: answers.pool.key.clone(),
-        class: session.claim.class,
+        class: session.facts.claim.class,
         queued_us,
         opened_us,
         ran_us,

@@ -139,7 +139,8 @@ impl Unlinked<'_> {
                 // A server refuses it.
                 let Ok(close) = Close::decode(body) else { return false };
                 // If SQL has prepared a statement of that name, a server must close it.
-                let of_sql = self.session.tracker.as_ref().is_some_and(|tracker| tracker.statements.has(close.name));
+                let of_sql =
+                    self.session.facts.tracker.as_ref().is_some_and(|tracker| tracker.statements.has(close.name));
                 if close.target != Target::Statement || close.name.is_empty() || of_sql {
                     return false;
                 }

@@ -24,8 +24,8 @@ impl Session {
     /// Its deadline with these messages; `None`: it has none. Called only for sessions that have to wait.
     #[inline]
     pub fn deadline_ms(&self, messages: &[u8], commented: Commented) -> Option<u32> {
-        let set = || self.tracker.as_ref().and_then(|tracker| tracker.state().deadline_ms());
-        let begun = || (self.claim.begun_deadline_ms > 0).then_some(self.claim.begun_deadline_ms);
+        let set = || self.facts.tracker.as_ref().and_then(|tracker| tracker.state().deadline_ms());
+        let begun = || (self.facts.claim.begun_deadline_ms > 0).then_some(self.facts.claim.begun_deadline_ms);
         let commented = match commented {
             Commented::Unread => first_text(self, messages).and_then(commented::deadline_ms),
             Commented::Nothing => None,

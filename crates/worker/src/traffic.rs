@@ -1,11 +1,10 @@
 //! The handling of bytes from clients and servers: which part reads them, and what follows. This is the path of a
 //! query, so functions that use several parts of a worker at once are here or in the crate's root.
 
+use link::Link;
 use link::answers::Answers;
 use link::end_reason::EndReason;
 use link::findings::Findings;
-use link::lone_answer::{LoneAnswer, passed};
-use link::lone_query::LoneQuery;
 use link::pool::Pool;
 use link::requests::Requests;
 use link::screening::Screen;
@@ -21,16 +20,15 @@ use machine::action::Source;
 use queueing::classes::ClassId;
 use queueing::commented::Commented;
 use units::{ConnId, limits};
+use wire::backend::Status;
 
 use crate::Worker;
 use crate::events::{chore_answers, findings, placement, server_logins};
 use crate::limits::admission::Goes;
 use crate::limits::{admission, classes, deadlines, full_queues, linked, permits, pin_queue};
 use crate::servers::{cancellers, closed_servers, disturbances, drains, free_servers, idle_servers, listener};
-use crate::sessions::at_once::AtOnce;
-use crate::sessions::{
-    at_once, console, definitions, halves, links, lost_servers, overdue_queries, replicating, waiters,
-};
+use crate::sessions::links::AtOnce;
+use crate::sessions::{console, definitions, halves, links, lost_servers, overdue_queries, replicating, waiters};
 use crate::tables::{backpressure, timers};
 
 impl Worker {
@@ -130,7 +128,7 @@ impl Worker {
         }
         self.halves.forget(conn);
         let class = self.class_for(conn, bytes);
-        match at_once::begin(&mut self.tables, step, conn, bytes, class.0) {
+        match links::begin(&mut self.tables, step, conn, bytes, class.0) {
             AtOnce::Done => {}
             // The text was read already, and is read again for its effects.
             AtOnce::Linked(conn) => self.read_requests(step, conn, bytes, Source::Chunk, 0, false),
@@ -250,7 +248,7 @@ impl Worker {
     #[inline]
     pub(crate) fn place(&mut self, step: &mut Step<'_>, server: ConnId) {
         let is_limited = !self.limiters.is_none();
-        let began = if is_limited { AtOnce::Declined } else { at_once::serve_next(&mut self.tables, step, server) };
+        let began = if is_limited { AtOnce::Declined } else { links::serve_next(&mut self.tables, step, server) };
         let served = match began {
             AtOnce::Done => return,
             AtOnce::Linked(conn) => Some(conn),
@@ -332,27 +330,24 @@ impl Worker {
         // The server may have been closed in this step, which ends the session too.
         let Some(server) = self.tables.servers.get_mut(server_id) else { return };
         let pool = &mut self.tables.pools[session.pool()];
-        let mut query = LoneQuery { session, server_id, server, pool, bytes, source, at };
+        let mut link = Link::new((conn, session), (server_id, server), pool);
+        let caches = &mut self.tables.caches;
         if may_be_lone
-            && let Some(text) = query.text()
-            && query.is_free_of_state()
-            && query.is_harmless(text, &mut self.tables.caches)
+            && let Some(mut plain) = link.plain()
+            && plain.send_query(step.now, (bytes, source, at), caches, step.actions)
         {
-            query.send(step.now, text, step.actions);
-            if machine::sabotage::is_on(&self.tables.settings) {
-                links::release_if_done(&mut self.tables, step, server_id);
-            }
-            return;
+            return links::sent_plainly(&mut self.tables, step, conn, server_id);
         }
-        if query.session.incoming().discards_batch() {
+        if link.session().incoming().discards_batch() {
             return self.pass_over_refused(step, conn, bytes, source, at);
         }
-        let mut requests = query.into_requests(step.now, conn, &mut self.tables.caches, others, step.actions);
-        let ledger = requests.server.ledger();
+        let mut requests = link.requests(step.now, (bytes, source, at), caches, others, step.actions);
+        let ledger = requests.link.server().ledger();
         let (was_calm, was_done) = (ledger.is_clear(), ledger.owed().owes_no_client());
         let end = client_messages::read(&mut requests);
         requests.stream.flush(server_id, requests.actions);
-        let Requests { definitions, attends, queries, .. } = requests;
+        let Requests { link, definitions, attends, queries, .. } = requests;
+        let (session, server, pool) = link.into_parts();
         let attends = attends.then_some(pool.id());
         if was_done {
             server.transaction_mut().query_sent(step.now);
@@ -438,14 +433,24 @@ impl Worker {
         if let Some((id, session)) = &mut session
             && self.limiters.is_none()
         {
-            let mut answer = LoneAnswer { session, server, pool };
-            if answer.is_expected() {
+            let mut link = Link::new((*id, session), (conn, server), pool);
+            if let Some(mut plain) = link.plain()
+                && plain.is_between_messages()
+            {
                 let statistics = &mut self.tables.caches.statistics;
-                stream.pass(passed(answer.server, bytes, step.now, statistics, answer.pool.id()));
-                if answer.ready(step.now, stream.rest(), statistics).is_some() {
-                    answer.pool.counts_mut().count_sent(bytes.len());
+                let (passed, status) = plain.answered(step.now, bytes, statistics);
+                stream.pass(passed);
+                if status.is_some() {
+                    plain.pass_on(bytes.len());
                     step.actions.send(*id, source, 0, bytes.len());
                     let id = *id;
+                    if status == Some(Status::Idle)
+                        && self.tables.chaos.is_none()
+                        && !machine::sabotage::is_on(&self.tables.settings)
+                        && links::end_plainly(plain, step, &mut self.tables.agenda)
+                    {
+                        return;
+                    }
                     if !links::release_if_done(&mut self.tables, step, conn) {
                         findings::stays_linked(&mut self.tables, &mut self.limiters, step, conn, id);
                     }

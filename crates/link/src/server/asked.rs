@@ -83,14 +83,14 @@ impl Asked {
         self.ended.front().is_none_or(|next| next.trace.is_none())
     }
 
-    /// A Query was sent alone, whose text is not to be traced.
+    /// A Query was sent alone. `trace`: where it belongs, if it is traced.
     #[inline]
-    pub(crate) fn hear_query(&mut self, text: &[u8]) {
+    pub(crate) fn hear_query(&mut self, text: &[u8], trace: Option<Box<TraceOrigin>>) {
         if self.is_curious() {
             let mut copy = std::mem::take(&mut self.spare);
             copy.clear();
             copy.extend_from_slice(text);
-            self.open = Some(AskedText { text: copy, ..AskedText::default() });
+            self.open = Some(AskedText { trace, text: copy, tags: Vec::new() });
         }
         self.ended();
     }
@@ -205,15 +205,15 @@ mod tests {
     #[test]
     fn a_lone_query_is_forgotten_with_its_answer_and_the_next_session_begins_anew() {
         let mut asked = Asked::linked(7, Some(5));
-        asked.hear_query(b"one");
+        asked.hear_query(b"one", None);
         assert!(asked.is_next_untraced() && asked.queued_us() == 7);
         asked.answered_unseen();
         assert_eq!((asked.queued_us(), asked.take_opened_us()), (0, None));
-        asked.hear_query(b"two");
+        asked.hear_query(b"two", None);
         assert_eq!(asked.answered(true), (0, named("two")));
-        asked.hear_query(b"of a client that left");
+        asked.hear_query(b"of a client that left", None);
         asked.linked_again(3, None);
-        asked.hear_query(b"three");
+        asked.hear_query(b"three", None);
         assert_eq!(asked.answered(true), (3, named("three")));
     }
 }

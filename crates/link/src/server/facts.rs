@@ -21,12 +21,12 @@ impl Server {
     /// The bytes that its socket has not taken, and whether it is read.
     #[inline]
     pub fn flow(&self) -> &Flow {
-        &self.flow
+        &self.facts.flow
     }
 
     #[inline]
     pub fn flow_mut(&mut self) -> &mut Flow {
-        &mut self.flow
+        &mut self.facts.flow
     }
 
     /// The answers that it owes.
@@ -87,12 +87,12 @@ impl Server {
     /// Other marks that sessions have left on it.
     #[inline]
     pub fn traces(&self) -> &Traces {
-        &self.traces
+        &self.facts.traces
     }
 
     #[inline]
     pub fn traces_mut(&mut self) -> &mut Traces {
-        &mut self.traces
+        &mut self.facts.traces
     }
 
     /// Its process id, and the secret with which its queries are cancelled.
@@ -115,34 +115,34 @@ impl Server {
     /// Whether its client's messages wait.
     #[inline]
     pub fn hold(&self) -> &Hold {
-        &self.hold
+        &self.facts.hold
     }
 
     #[inline]
     pub fn hold_mut(&mut self) -> &mut Hold {
-        &mut self.hold
+        &mut self.facts.hold
     }
 
     /// Cancels of its queries.
     #[inline]
     pub fn cancel(&self) -> &Cancelling {
-        &self.cancel
+        &self.facts.cancel
     }
 
     #[inline]
     pub fn cancel_mut(&mut self) -> &mut Cancelling {
-        &mut self.cancel
+        &mut self.facts.cancel
     }
 
     /// How it ends.
     #[inline]
     pub fn end(&self) -> &End {
-        &self.end
+        &self.facts.end
     }
 
     #[inline]
     pub fn end_mut(&mut self) -> &mut End {
-        &mut self.end
+        &mut self.facts.end
     }
 
     /// What it works for, and since when.
@@ -176,7 +176,7 @@ impl Server {
     pub fn arrived_here(&mut self, interned: &mut Interned) {
         debug_assert!(matches!(self.state, ServerState::Held), "its sender has withheld it");
         self.armed = Armed::default();
-        self.flow.restart();
+        self.facts.flow.restart();
         self.statements.unnamed = session_state::unnamed::UNKNOWN;
         self.kept.intern(interned);
     }

@@ -23,7 +23,7 @@ pub use moving::Arrived;
 pub use parameter_owners::{Owner, ParameterOwners};
 pub use parts::{
     Bare, Begins, Cancelling, End, Hold, Identity, Kept, LimitWait, RightsSince, ServerIncoming, ShownName, Statements,
-    Traces, Transaction, Work,
+    Traces, Transaction, UnderWay, Work,
 };
 pub use sequences::Sequences;
 pub use spoken::{Said, Spoken};
@@ -44,6 +44,7 @@ use units::deadline::Armed;
 use units::{ConnId, PoolId, Time, limits};
 use wire::backend::Status;
 
+use crate::special::{Facts, Special, Watched};
 use crate::verdict::Verdict;
 
 /// Whether a server's query has taken longer than `query_timeout` allows, where it is then cancelled instead of the
@@ -63,20 +64,51 @@ pub enum Overdue {
 pub struct Server {
     state: ServerState,
     pub(crate) pool: PoolId,
-    pub(crate) flow: Flow,
+    pub(crate) facts: Watched<ServerFacts>,
     pub(crate) ledger: Ledger,
     pub(crate) armed: Armed,
     pub(crate) identity: Identity,
     pub(crate) incoming: ServerIncoming,
     pub(crate) statements: Statements,
     pub(crate) kept: Kept,
-    pub(crate) traces: Traces,
+    /// The statements under way, where slow ones are logged or some are traced.
+    pub(crate) asked: Option<Box<Asked>>,
     pub(crate) backend: BackendKey,
     pub(crate) transaction: Transaction,
+    pub(crate) work: Work,
+}
+
+/// The parts of a server that may make its link special.
+#[derive(Debug, Default)]
+pub struct ServerFacts {
+    pub(crate) flow: Flow,
     pub(crate) hold: Hold,
     pub(crate) cancel: Cancelling,
+    pub(crate) effects: UnderWay,
     pub(crate) end: End,
-    pub(crate) work: Work,
+    pub(crate) traces: Traces,
+}
+
+impl ServerFacts {
+    /// A session gets it: what held of the one before is over.
+    fn forget_last_link(&mut self) {
+        self.effects.local_rights = false;
+        self.cancel.linked();
+        self.end.fatal_error_forwarded = false;
+    }
+}
+
+impl Facts for ServerFacts {
+    fn special(&self) -> Special {
+        let ServerFacts { flow, hold, cancel, effects, end, traces } = self;
+        Special::SERVER_PAUSED.if_so(!flow.is_reading() || !flow.is_clear())
+            | Special::HELD.if_so(hold.is_on())
+            | Special::CANCELLED.if_so(cancel.is_any())
+            | Special::EFFECTS.if_so(effects.are_any() || traces.is_unsettled)
+            | Special::CLOSES.if_so(end.close_needed.is_some() || end.fatal_error_forwarded)
+            | Special::TRACES.if_so(traces.are_any())
+            | Special::TEXT_KEPT.if_so(traces.last_text.is_some())
+    }
 }
 
 impl Server {
@@ -86,7 +118,7 @@ impl Server {
         Server {
             state: ServerState::Connecting,
             pool,
-            flow: Flow::default(),
+            facts: Watched::new(ServerFacts::default()),
             ledger: Ledger::default(),
             armed: Armed::default(),
             identity,
@@ -97,6 +129,7 @@ impl Server {
                 verdict: Verdict::None,
                 unnamed: session_state::unnamed::NONE,
                 spoken: Spoken::default(),
+                has_attempted: false,
             },
             kept: Kept {
                 at_reset: Arc::clone(&parameters),
@@ -111,12 +144,9 @@ impl Server {
                 sequences: Sequences::default(),
                 shown_name: None,
             },
-            traces: Traces::default(),
+            asked: None,
             backend: BackendKey::default(),
             transaction: Transaction::idle(now),
-            hold: Hold::default(),
-            cancel: Cancelling::default(),
-            end: End::default(),
             work: Work {
                 linked_at: Time::ZERO,
                 since: now,
@@ -149,22 +179,24 @@ impl Server {
         self.transaction.tally.begin(waited_us);
         self.transaction.query_at = now;
         self.transaction.began_at = Some(now);
-        self.transaction.local_rights = false;
         #[cfg(debug_assertions)]
         {
             self.transaction.status_seen = false;
         }
         self.statements.spoken.clear();
-        self.traces.has_attempted = false;
+        self.statements.has_attempted = false;
         self.kept.sequences.linked();
-        self.cancel.linked();
-        self.end.fatal_error_forwarded = false;
+        if !self.facts.noted().is_none() {
+            self.facts.forget_last_link();
+        }
     }
 
     /// Its session has released it, or is gone: no message waits, and no transaction is under way.
     #[inline]
     pub fn released(&mut self) {
-        self.hold.end();
+        if self.facts.hold.is_on() {
+            self.facts.hold.end();
+        }
         self.statements.verdict = Verdict::None;
         self.transaction.began_at = None;
     }
@@ -177,14 +209,14 @@ impl Server {
 
     /// DISCARD ALL is sent, which removes its base.
     pub fn clear_begins(&mut self) {
-        self.traces.bare = Bare::Cleared.of(self.kept.base.is_login());
+        self.facts.traces.bare = Bare::Cleared.of(self.kept.base.is_login());
     }
 
     /// Whether `connect_query` brings back what a reset has taken away.
     pub fn runs_connect_query(&self) -> bool {
         // Where texts are not read, only the query itself brings it back.
         let runs_again = |bare| bare == Bare::Cleared || !self.kept.base.is_read();
-        self.traces.bare.is_some_and(runs_again) && self.identity.opened_for.connect_query.is_some()
+        self.facts.traces.bare.is_some_and(runs_again) && self.identity.opened_for.connect_query.is_some()
     }
 
     /// What a reset has taken away is there again.
@@ -192,19 +224,19 @@ impl Server {
         if self.runs_connect_query() {
             self.kept.owners.begin(self.kept.owners.of_base());
         }
-        self.traces.bare = None;
+        self.facts.traces.bare = None;
     }
 
     /// A query of the configuration's own is sent to a server without a session. `is_harmless`: it touches no session state, and calls
     /// nothing that does. `is_followed`: so is what sessions set.
     pub fn own_query_sent(&mut self, effects: &Effects, is_harmless: bool, is_followed: bool) {
-        self.traces.query_sets = !is_harmless && !effects.only_reset();
+        self.facts.traces.query_sets = !is_harmless && !effects.only_reset();
         if is_harmless {
             return;
         }
         let is_cleared = effects.iter().any(|effect| *effect == Effect::DiscardAll) && self.kept.base.has_unlisted();
         let bare = if is_cleared { Bare::Cleared } else { Bare::Reset };
-        self.traces.bare = bare.of(self.kept.base.is_login());
+        self.facts.traces.bare = bare.of(self.kept.base.is_login());
         if !is_followed {
             return;
         }
@@ -213,10 +245,10 @@ impl Server {
             Some(state) => {
                 // What it began with is brought back to a server that has nothing of a session's, and only if it can be set by name.
                 let has_more = !state.is_initial() || self.kept.base.has_unlisted() && !is_cleared;
-                self.traces.needs_reset |= self.traces.bare.is_some() && has_more;
+                self.facts.traces.needs_reset |= self.facts.traces.bare.is_some() && has_more;
                 self.kept.session_state = (!state.is_initial()).then(|| Arc::new(state));
             }
-            None => self.traces.needs_reset = true,
+            None => self.facts.traces.needs_reset = true,
         }
     }
 
@@ -225,7 +257,7 @@ impl Server {
         Places {
             now: Time::ZERO,
             on_server: &mut self.kept.on_server,
-            listens: &mut self.traces.listens,
+            listens: &mut self.facts.traces.listens,
             names: None,
             tracked,
             reported: &self.kept.parameters,
@@ -242,15 +274,15 @@ impl Server {
     }
 
     pub fn holds_messages(&self) -> bool {
-        self.hold.is_on()
+        self.facts.hold.is_on()
     }
 
     /// What its client's messages waited for has happened. They still wait while a cancel is under way that could hit
     /// them (I4): its end ends the hold too. Returns whether they may go on.
     pub fn end_hold(&mut self) -> bool {
-        let may_go_on = self.cancel.overdue != Overdue::Answered;
+        let may_go_on = self.facts.cancel.overdue != Overdue::Answered;
         if may_go_on {
-            self.hold.end();
+            self.facts.hold.end();
         }
         may_go_on
     }
@@ -258,17 +290,17 @@ impl Server {
     /// Whether the answer that its client's messages wait for has come.
     pub fn has_answered(&self) -> bool {
         let ledger = &self.ledger;
-        let settled = if self.hold.is_flushed() {
+        let settled = if self.facts.hold.is_flushed() {
             ledger.depth() == 0
         } else {
             !ledger.owed().awaits_ready() && !ledger.owed().awaits_verdict()
         };
-        (settled || ledger.copying().is_open()) && self.cancel.overdue != Overdue::Answered
+        (settled || ledger.copying().is_open()) && self.facts.cancel.overdue != Overdue::Answered
     }
 
     /// Since when its query is being cancelled for `query_timeout`, if it is.
     pub fn overdue_since(&self) -> Option<Time> {
-        match self.cancel.overdue {
+        match self.facts.cancel.overdue {
             // A query that began later is another one.
             Overdue::Since(at) => (at >= self.transaction.query_at).then_some(at),
             Overdue::No | Overdue::Answered => None,
@@ -278,11 +310,11 @@ impl Server {
     /// A query of its client has been answered, or has failed.
     #[inline]
     pub(crate) fn query_answered(&mut self) {
-        let is_under_way = self.cancel.under_way > 0;
-        if is_under_way || self.cancel.overdue != Overdue::No {
-            self.cancel.overdue = if is_under_way { Overdue::Answered } else { Overdue::No };
+        let is_under_way = self.facts.cancel.under_way > 0;
+        if is_under_way || self.facts.cancel.overdue != Overdue::No {
+            self.facts.cancel.overdue = if is_under_way { Overdue::Answered } else { Overdue::No };
             // A cancel that waited for the end of the pooler's own query comes too late.
-            self.cancel.is_requested = false;
+            self.facts.cancel.is_requested = false;
         }
     }
 
@@ -324,10 +356,10 @@ impl Server {
     /// For a clean server: whether the next session may have it without a reset or a wait.
     #[inline]
     pub fn is_free_at_once(&self) -> bool {
-        let flows = self.flow.is_clear() && self.flow.is_reading();
-        let Traces { tainted, is_unsettled, has_local_buffers, .. } = self.traces;
+        let flows = self.facts.flow.is_clear() && self.facts.flow.is_reading();
+        let Traces { tainted, is_unsettled, has_local_buffers, .. } = self.facts.traces;
         let is_marked = tainted || is_unsettled || has_local_buffers || self.ledger.is_doubtful();
-        flows && !is_marked && self.cancel.under_way == 0
+        flows && !is_marked && self.facts.cancel.under_way == 0
     }
 
     /// Neither an answer nor a transaction is under way.

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use connections::databases::{Address, Database};
 use connections::encryption::Encryption;
-use connections::flow::Flow;
 use connections::server_login::BackendKey;
 use machine::moved_server::{MovedDatabase, MovedKept, MovedServer, MovedTraces};
 use session_state::parameters::{Parameters, Tracked};
@@ -15,9 +14,10 @@ use units::{ConnId, PoolId, Time};
 
 use super::parameter_owners::ParameterOwners;
 use super::{
-    Cancelling, End, Hold, Identity, Kept, Ledger, RightsSince, Sequences, Server, ServerIncoming, ServerState, Spoken,
+    Identity, Kept, Ledger, RightsSince, Sequences, Server, ServerFacts, ServerIncoming, ServerState, Spoken,
     Statements, Traces, Transaction, Work,
 };
+use crate::special::Watched;
 use crate::verdict::Verdict;
 
 /// The entry of its database that a server was opened by, as it would be an entry here. `database`: its entry here.
@@ -68,13 +68,13 @@ impl Server {
     /// Whether it can move: nothing of it is under way, and its bytes are not encrypted, since only this process has the keys.
     pub fn can_move(&self) -> bool {
         self.is_clean()
-            && self.flow.is_clear()
-            && !self.hold.is_on()
-            && self.cancel.under_way == 0
-            && !self.cancel.is_requested
-            && !self.end.gone
-            && self.end.close_needed.is_none()
-            && !self.traces.is_unsettled
+            && self.facts.flow.is_clear()
+            && !self.facts.hold.is_on()
+            && self.facts.cancel.under_way == 0
+            && !self.facts.cancel.is_requested
+            && !self.facts.end.gone
+            && self.facts.end.close_needed.is_none()
+            && !self.facts.traces.is_unsettled
             && !self.ledger.is_doubtful()
             && !self.kept.on_server.is_changing()
             && !self.identity.encryption.is_on()
@@ -118,11 +118,11 @@ impl Server {
             },
             prepared: self.statements.prepared.clone(),
             traces: MovedTraces {
-                needs_reset: self.traces.needs_reset,
-                tainted: self.traces.tainted,
-                has_local_buffers: self.traces.has_local_buffers,
-                listens: self.traces.listens,
-                notified_by: self.traces.notified_by,
+                needs_reset: self.facts.traces.needs_reset,
+                tainted: self.facts.traces.tainted,
+                has_local_buffers: self.facts.traces.has_local_buffers,
+                listens: self.facts.traces.listens,
+                notified_by: self.facts.traces.notified_by,
             },
         }
     }
@@ -142,7 +142,18 @@ impl Server {
         Server {
             state: ServerState::Held,
             pool,
-            flow: Flow::default(),
+            facts: Watched::new(ServerFacts {
+                traces: Traces {
+                    needs_reset: moved.traces.needs_reset,
+                    tainted: moved.traces.tainted,
+                    has_local_buffers: moved.traces.has_local_buffers,
+                    listens: moved.traces.listens,
+                    notified_by: moved.traces.notified_by,
+                    ..Traces::default()
+                },
+                ..ServerFacts::default()
+            }),
+            asked: None,
             ledger: Ledger::default(),
             armed: Armed::default(),
             identity: Identity {
@@ -165,22 +176,12 @@ impl Server {
                 verdict: Verdict::None,
                 // The version that it has is the other process's.
                 unnamed: session_state::unnamed::UNKNOWN,
+                has_attempted: false,
                 spoken: Spoken::default(),
             },
             kept: kept(moved.kept, companion, tracked),
-            traces: Traces {
-                needs_reset: moved.traces.needs_reset,
-                tainted: moved.traces.tainted,
-                has_local_buffers: moved.traces.has_local_buffers,
-                listens: moved.traces.listens,
-                notified_by: moved.traces.notified_by,
-                ..Traces::default()
-            },
             backend: BackendKey { pid: moved.backend.0, secret: moved.backend.1 },
             transaction: Transaction::idle(moved.idle_since),
-            hold: Hold::default(),
-            cancel: Cancelling::default(),
-            end: End::default(),
             work: Work {
                 linked_at: Time::ZERO,
                 since: moved.idle_since,

@@ -13,7 +13,7 @@ use wire::backend::Status;
 pub use identity::Identity;
 pub use kept::{Bare, Begins, Kept, RightsSince, ShownName};
 
-use super::{Asked, CloseReason, Overdue, Spoken, Tally};
+use super::{CloseReason, Overdue, Spoken, Tally};
 use crate::charge::Charge;
 use crate::permits::Permits;
 use crate::verdict::Verdict;
@@ -94,6 +94,8 @@ pub struct Statements {
     pub(crate) unnamed: Version,
     /// Which statements its session's names stand for, for statistics.
     pub(crate) spoken: Spoken,
+    /// The statements that its session's next text may see without naming them were tried: that text does not try them again.
+    pub(crate) has_attempted: bool,
 }
 
 impl Statements {
@@ -120,8 +122,6 @@ pub struct Traces {
     pub(crate) tainted: bool,
     /// A statement that the pooler ran before the client's has failed: what it should have removed may still be there.
     pub(crate) prelude_failed: bool,
-    /// The statements that its session's next text may see without naming them were tried: that text does not try them again.
-    pub(crate) has_attempted: bool,
     /// Its client's open transaction defines something that the pool has noted.
     pub(crate) is_unsettled: bool,
     /// A session has had temporary objects on it, or may have: PostgreSQL no longer takes another `temp_buffers` there.
@@ -133,13 +133,16 @@ pub struct Traces {
     pub(crate) notified_by: i32,
     /// The beginning of the last text that it was sent, kept for messages of `chaos_check`.
     pub(crate) last_text: Option<Vec<u8>>,
-    /// The statements under way, where slow ones are logged.
-    pub(crate) asked: Option<Box<Asked>>,
     /// The query of the configuration's own that it is answering may set parameters.
     pub(crate) query_sets: bool,
 }
 
 impl Traces {
+    /// Whether a session has left something that the next one must not have.
+    pub(crate) fn are_any(&self) -> bool {
+        self.needs_reset || self.tainted || self.has_local_buffers || self.listens
+    }
+
     /// It is reset before the next session gets it.
     #[inline]
     pub fn needs_reset(&self) -> bool {
@@ -234,12 +237,6 @@ pub struct Transaction {
     pub(crate) query_at: Time,
     /// When it began: with the first statement that was sent.
     pub(crate) began_at: Option<Time>,
-    /// Whether statements that other clients have prepared may mean something else after this transaction.
-    pub(crate) defines: Defines,
-    /// Its client's transaction may run under another role by SET LOCAL.
-    pub(crate) local_rights: bool,
-    /// A statement under way needs these databases to have no connections; no names: several statements do.
-    pub(crate) emptying: Option<Box<[sql::Word]>>,
     /// Its client has got an error for the request being answered.
     pub(crate) answer_failed: bool,
     /// What the answer has come to, for statistics.
@@ -295,12 +292,26 @@ impl Transaction {
             status_seen: false,
             query_at: at,
             began_at: None,
-            defines: Defines::Nothing,
-            local_rights: false,
-            emptying: None,
             answer_failed: false,
             tally: Tally::default(),
         }
+    }
+}
+
+/// What its client's statements under way do besides their answers.
+#[derive(Debug, Default)]
+pub struct UnderWay {
+    /// Whether statements that other clients have prepared may mean something else after this transaction.
+    pub(crate) defines: Defines,
+    /// Its client's transaction may run under another role by SET LOCAL.
+    pub(crate) local_rights: bool,
+    /// A statement under way needs these databases to have no connections; no names: several statements do.
+    pub(crate) emptying: Option<Box<[sql::Word]>>,
+}
+
+impl UnderWay {
+    pub(crate) fn are_any(&self) -> bool {
+        self.defines != Defines::Nothing || self.local_rights || self.emptying.is_some()
     }
 }
 

@@ -46,12 +46,12 @@ impl Session {
     /// The bytes that its socket has not taken, and whether it is read.
     #[inline]
     pub fn flow(&self) -> &Flow {
-        &self.flow
+        &self.facts.flow
     }
 
     #[inline]
     pub fn flow_mut(&mut self) -> &mut Flow {
-        &mut self.flow
+        &mut self.facts.flow
     }
 
     /// The bytes that it has sent and that are not dealt with yet.
@@ -79,12 +79,12 @@ impl Session {
     /// Its class, and what the limits allow it.
     #[inline]
     pub fn claim(&self) -> &Claim {
-        &self.claim
+        &self.facts.claim
     }
 
     #[inline]
     pub fn claim_mut(&mut self) -> &mut Claim {
-        &mut self.claim
+        &mut self.facts.claim
     }
 
     /// When its last request was sent.
@@ -108,22 +108,22 @@ impl Session {
     /// Its tracker, while there is session state to follow.
     #[inline]
     pub fn tracker(&self) -> Option<&Tracker> {
-        self.tracker.as_deref()
+        self.facts.tracker.as_deref()
     }
 
     #[inline]
     pub fn tracker_mut(&mut self) -> Option<&mut Tracker> {
-        self.tracker.as_deref_mut()
+        self.facts.tracker.as_deref_mut()
     }
 
     /// There is something to follow from now on.
     pub fn ensure_tracker(&mut self) -> &mut Tracker {
-        self.tracker.get_or_insert_default()
+        self.facts.tracker.get_or_insert_default()
     }
 
     /// The session ends.
     pub fn take_tracker(&mut self) -> Option<Box<Tracker>> {
-        self.tracker.take()
+        self.facts.tracker.take()
     }
 
     /// It sends a request.
@@ -146,7 +146,7 @@ impl Session {
 
     /// It has these parameters from the end of its login on. Returns those of its startup packet.
     pub fn take_parameters(&mut self, parameters: Arc<Parameters>, report: &LoginReport) -> Arc<Parameters> {
-        self.confirmed = self.tracker.is_none() && Arc::ptr_eq(&parameters, &report.parameters);
+        self.confirmed = self.facts.tracker.is_none() && Arc::ptr_eq(&parameters, &report.parameters);
         std::mem::replace(&mut self.parameters, parameters)
     }
 

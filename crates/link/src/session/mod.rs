@@ -21,6 +21,9 @@ use units::{ConnId, PoolId, StatementRow, Time};
 pub use parts::{Admission, Claim, ClientStatements, Incoming, OwnParameters, Rest};
 pub use states::{SessionState, WaitFor};
 
+use crate::server_names::NameShown;
+use crate::special::{Facts, Special, Watched};
+
 /// One client after login.
 #[derive(Debug)]
 pub struct Session {
@@ -34,18 +37,35 @@ pub struct Session {
     pub(crate) reset_to: Option<Arc<Parameters>>,
     /// A server has accepted these parameters once. Before that, the client's messages wait for the answer to the SETs.
     pub(crate) confirmed: bool,
-    pub(crate) flow: Flow,
-    /// Present while there is session state to follow.
-    pub(crate) tracker: Option<Box<Tracker>>,
+    pub(crate) facts: Watched<SessionFacts>,
     pub(crate) request_at: Time,
     /// When the last byte moved, in either direction.
     pub(crate) progress_at: Time,
     pub(crate) armed: Armed,
     pub(crate) incoming: Incoming,
     pub(crate) statements: ClientStatements,
-    pub(crate) claim: Claim,
+    /// What PostgreSQL is sent as its application_name.
+    pub(crate) shown_name: Option<Box<NameShown>>,
     /// The statement that was answered last, for the console.
     pub(crate) last_statement: StatementRow,
+}
+
+/// The parts of a session that may make its link special.
+#[derive(Debug)]
+pub struct SessionFacts {
+    pub(crate) flow: Flow,
+    /// Present while there is session state to follow.
+    pub(crate) tracker: Option<Box<Tracker>>,
+    pub(crate) claim: Claim,
+}
+
+impl Facts for SessionFacts {
+    fn special(&self) -> Special {
+        let SessionFacts { flow, tracker, claim } = self;
+        Special::CLIENT_PAUSED.if_so(!flow.is_reading() || !flow.is_clear())
+            | Special::TRACKED.if_so(tracker.is_some())
+            | Special::LIMITED.if_so(claim.admission != Admission::Not || claim.permits.is_some())
+    }
 }
 
 /// What a session begins with.
@@ -76,22 +96,25 @@ impl Session {
             own: OwnParameters::default(),
             reset_to: None,
             confirmed: false,
-            flow: Flow::default(),
-            tracker,
+            facts: Watched::new(SessionFacts {
+                flow: Flow::default(),
+                tracker,
+                claim: Claim {
+                    class: DEFAULT,
+                    standing: None,
+                    origin: None,
+                    admission: Admission::Not,
+                    permits: None,
+                    reports_limits,
+                    begun_deadline_ms: deadline_ms,
+                },
+            }),
             request_at: now,
             progress_at: now,
             armed: Armed::default(),
             incoming: Incoming { inbox: Vec::new(), skip: 0, rest: Rest::Discard, skipping: false },
             statements: ClientStatements { names: None, unnamed: None },
-            claim: Claim {
-                class: DEFAULT,
-                standing: None,
-                origin: None,
-                admission: Admission::Not,
-                permits: None,
-                reports_limits,
-                begun_deadline_ms: deadline_ms,
-            },
+            shown_name: None,
             last_statement: StatementRow::NONE,
         }
     }
@@ -112,7 +135,7 @@ impl Session {
 
     /// Since when it has waited, including earlier limits.
     pub fn waiting_since(&self) -> Option<Time> {
-        match self.claim.admission {
+        match self.facts.claim.admission {
             Admission::HasWaited { since } | Admission::In { since, .. } => Some(since),
             Admission::Not | Admission::Waits { .. } => None,
         }
@@ -131,7 +154,8 @@ impl Session {
 
     /// Its messages wait until its pool's listener is ready.
     pub fn waits_for_listener(&self) -> bool {
-        let wait = self.tracker.as_ref().map_or(ListenerWait::Nothing, |tracker| tracker.notifications.listener_wait());
+        let wait =
+            self.facts.tracker.as_ref().map_or(ListenerWait::Nothing, |tracker| tracker.notifications.listener_wait());
         matches!(wait, ListenerWait::ToSend { .. } | ListenerWait::ToBeReady)
     }
 

@@ -90,6 +90,12 @@ impl Incoming {
         (self.skip, self.rest) = (len, Rest::Discard);
     }
 
+    /// No message is half read, and none is kept or discarded.
+    #[inline(always)]
+    pub(crate) fn is_between(&self) -> bool {
+        self.skip == 0 && self.inbox.is_empty() && !self.skipping
+    }
+
     /// A batch was refused.
     pub fn discard_batch(&mut self) {
         self.skipping = true;

@@ -1,22 +1,174 @@
 //! Links a session and a server for a transaction (I1), and releases the server (I3).
+//!
+//! [`begin`] and [`serve_next`] are the most frequent links: nothing is special about session, server and pool, and the server has the
+//! session's parameters. They look up all three only once. Where something is special they decline and change nothing;
+//! `placement::place`, `idle_servers::take_idle` and [`link`] then have the same effect.
 
 use std::sync::Arc;
 
+use link::Link;
+use link::caches::Caches;
 use link::checking::{Leaves, may_leave};
 use link::following::may_lose_own;
-use link::joining::join;
+use link::plain::Plain;
 use link::pool::LocalBuffers;
 use link::rebasing;
 use link::server::{CloseReason, ServerState};
 use link::session::{Admission, SessionState, WaitFor};
-use machine::Step;
+use machine::action::Source;
 use machine::sabotage::releases_early;
+use machine::{Settings, Step};
+use queueing::classes::ClassId;
 use settings::{Fidelity, PoolMode};
 use units::ConnId;
 
+use crate::servers::idle_servers::is_expired;
 use crate::servers::{closed_servers, disturbances, free_servers, listener};
+use crate::tables::agenda::Agenda;
+use crate::tables::stale::is_stale;
 use crate::tables::timers::is_armed_idle;
 use crate::tables::{Tables, backpressure, timers};
+
+/// The outcome.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(crate) enum AtOnce {
+    /// A special case: nothing was done.
+    Declined,
+    /// The session's query was sent, or no session waits for the server.
+    Done,
+    /// This session got a server; its messages must still be read.
+    Linked(ConnId),
+}
+
+/// Links a session of this class that has no server to an idle one. The session has only `bytes`, which begin with a
+/// whole message.
+#[inline(never)]
+pub(crate) fn begin(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, bytes: &[u8], class: ClassId) -> AtOnce {
+    if is_special(tables) || tables.settings.global.servers.server_round_robin {
+        return AtOnce::Declined;
+    }
+    let session = &mut tables.sessions[conn];
+    let pool = &mut tables.pools[session.pool()];
+    // Without one the session waits.
+    let Some(&server_id) = pool.servers().idle().back() else { return AtOnce::Declined };
+    let server = &mut tables.servers[server_id];
+    let may_take = pool.queue().admits(class) && !pool.known().is_awaited() && pool.rules().max_pinned() == 0;
+    let is_fresh =
+        !is_stale(step.now, server, &tables.settings) && !is_expired(step.now, server, pool, &tables.settings);
+    let mut link = Link::new((conn, session), (server_id, server), pool);
+    let names = &tables.caches.server_names;
+    if !may_take || !is_fresh || !link.plain().is_some_and(|mut plain| plain.fits(bytes, names)) {
+        return AtOnce::Declined;
+    }
+    link.session_mut().requests(step.now);
+    let bytes = (bytes, Source::Chunk, 0);
+    if begin_plainly(step, link, bytes, &tables.settings, &mut tables.caches, &mut tables.agenda) {
+        sent_plainly(tables, step, conn, server_id);
+        return AtOnce::Done;
+    }
+    AtOnce::Linked(conn)
+}
+
+/// A server has become free: it serves the next waiting session, if there is one.
+#[inline(never)]
+pub(crate) fn serve_next(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId) -> AtOnce {
+    // Deliberate faults are only in the general path.
+    if is_special(tables) || machine::sabotage::is_on(&tables.settings) {
+        return AtOnce::Declined;
+    }
+    // It may have been closed since it became free.
+    let Some(server) = tables.servers.get_mut(server_id) else { return AtOnce::Declined };
+    let pool = &mut tables.pools[server.pool()];
+    let is_asked = pool.known().is_awaited() || pool.known().is_overdue(step.now);
+    let is_shared = pool.exchange().is_shared()
+        || !pool.servers().own().queue().is_empty()
+        || pool.listener().is_some()
+        || pool.measured().wait_sampling().is_some();
+    if !matches!(server.state(), ServerState::Idle) || is_asked || is_shared || pool.rules().reserve_pool_size() > 0 {
+        return AtOnce::Declined;
+    }
+    if is_expired(step.now, server, pool, &tables.settings) {
+        return AtOnce::Declined;
+    }
+    let Some(waiter) = pool.queue().peek(step.now) else {
+        let is_used = pool.known().is_due(step.now, pool.servers().idle().len() > 1) || pool.is_vacating(step.now);
+        return if is_used { AtOnce::Declined } else { AtOnce::Done };
+    };
+    let (conn, session) = (waiter.session, &mut tables.sessions[waiter.session]);
+    let SessionState::Waiting { wait_for: WaitFor::Server, deadline_ms: 0, .. } = session.state() else {
+        return AtOnce::Declined;
+    };
+    let inbox = session.incoming_mut().take_inbox();
+    let source = step.actions.next_kept();
+    let mut link = Link::new((conn, session), (server_id, server), pool);
+    if !link.plain().is_some_and(|mut plain| plain.fits(&inbox, &tables.caches.server_names)) {
+        tables.sessions[conn].incoming_mut().put_back(inbox);
+        return AtOnce::Declined;
+    }
+    link.pool_mut().queue_mut().pop(step.now);
+    let (id, is_timed) = (link.pool().id(), link.pool().rules().times_links());
+    let bytes = (&*inbox, source, 0);
+    let is_sent = begin_plainly(step, link, bytes, &tables.settings, &mut tables.caches, &mut tables.agenda);
+    let pool = &tables.pools[id];
+    if pool.queue().has_waiters() && !pool.asks_no_more(step.now) {
+        tables.agenda.feed(id);
+    }
+    if is_sent {
+        step.actions.keep(inbox);
+        if is_timed {
+            timers::arm_session(tables, conn);
+        }
+        return AtOnce::Done;
+    }
+    tables.sessions[conn].incoming_mut().put_back(inbox);
+    AtOnce::Linked(conn)
+}
+
+/// A session's query was sent to its server by the fast case.
+pub(crate) fn sent_plainly(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, server_id: ConnId) {
+    if tables.pools[tables.sessions[conn].pool()].rules().times_links() {
+        timers::arm_session(tables, conn);
+    }
+    if machine::sabotage::is_on(&tables.settings) {
+        release_if_done(tables, step, server_id);
+    }
+}
+
+/// Ends a link of which nothing is special, if its transaction is over. Whether it has ended: then the server is on the agenda.
+#[inline(always)]
+pub(crate) fn end_plainly(plain: Plain<'_, '_>, step: &mut Step<'_>, agenda: &mut Agenda) -> bool {
+    let link = plain.link();
+    let is_armed = is_armed_idle(step.now, link.server(), link.pool());
+    if !is_armed || !plain.may_end(step.now) {
+        return false;
+    }
+    if !link.session().incoming().inbox().is_empty() {
+        agenda.reconsider(link.session_id());
+    }
+    let server = link.server_id();
+    plain.end(step.now, agenda.unpublished());
+    agenda.place(server);
+    true
+}
+
+/// Whether all links must take the general path.
+fn is_special(tables: &Tables) -> bool {
+    tables.stopping.has_begun() || tables.chaos.is_some()
+}
+
+/// Links, and sends the query if it has no effect except its answer. Returns whether it was sent.
+#[inline(always)]
+fn begin_plainly(
+    step: &mut Step<'_>,
+    mut link: Link<'_>,
+    bytes: (&[u8], Source, usize),
+    settings: &Settings,
+    caches: &mut Caches,
+    agenda: &mut Agenda,
+) -> bool {
+    link.begin(step.now, settings, agenda.unpublished());
+    link.plain().is_some_and(|mut plain| plain.send_query(step.now, bytes, caches, step.actions))
+}
 
 /// Links a session and a server (I1). Returns whether the session's messages may go there at once.
 pub(crate) fn link(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, server_id: ConnId) -> bool {
@@ -33,7 +185,9 @@ pub(crate) fn link(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, serve
     if let Some(news) = rebasing::rebase(session, pool, &mut tables.caches) {
         step.actions.send_new(conn, |out| out.extend_from_slice(&news));
     }
-    join(step.now, &tables.settings, (conn, session), (server_id, server), pool, tables.agenda.unpublished());
+    let mut link = Link::new((conn, session), (server_id, server), pool);
+    link.begin(step.now, &tables.settings, tables.agenda.unpublished());
+    let (session, server, pool) = link.into_parts();
     if let Some(permits) = session.claim_mut().permits_mut() {
         permits.linked(step.now);
     }

@@ -1,6 +1,5 @@
 //! Rules about sessions: how they arrive, wait, are linked to a server, cancelled, and end.
 
-pub(crate) mod at_once;
 pub(crate) mod cancel_requests;
 pub(crate) mod console;
 pub(crate) mod definitions;
