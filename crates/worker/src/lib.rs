@@ -65,6 +65,7 @@ pub struct Worker {
     halves: Halves,
     /// The life that the coordinator has not heard of yet: what it sends is meant for the worker before.
     unnoted: Option<Life>,
+    steps: u64,
 }
 
 impl Worker {
@@ -78,6 +79,7 @@ impl Worker {
             definitions: OpenDefinitions::default(),
             halves: Halves::default(),
             unnoted: None,
+            steps: 0,
         }
     }
 
@@ -85,7 +87,7 @@ impl Worker {
     /// with it.
     pub fn set_secret(&mut self, secret: &[u8; 32]) {
         self.tables.caches.catalog.set_secret(secret);
-        self.tables.cancels.pid_key = PidKey::of_secret(secret);
+        self.tables.servers.cancels.pid_key = PidKey::of_secret(secret);
     }
 
     /// A read-only view of it.
@@ -121,27 +123,28 @@ impl Worker {
     pub fn snapshot(&self, now: Time, look: Look) -> Snapshot {
         let view = self.tables.view();
         Snapshot {
-            worker: Some(self.tables.id),
+            worker: Some(self.tables.plan.id),
             now,
             pools: view.pools_shown(now),
             clients: view.clients_shown(look),
             servers: view.servers_shown(now, look),
             queries: queries_shown(&self.tables, look),
-            lends: self.tables.counts.lends,
-            console_logins: self.tables.counts.console_logins,
-            rotations: self.tables.chaos.as_ref().map(|chaos| chaos.rotations()).unwrap_or_default(),
+            lends: self.tables.pools.lends,
+            console_logins: self.tables.sessions.console_logins,
+            rotations: self.tables.servers.chaos.as_ref().map(|chaos| chaos.rotations()).unwrap_or_default(),
             limits: self.limiters.class_counts(),
             statements: self
                 .limiters
                 .statement_counts(permits::taken_permits(&self.tables.sessions, &self.tables.servers)),
             refusals: self
                 .tables
+                .pools
                 .refusals
                 .counts(|pool| self.tables.pools.get(pool).map(|pool| pool.key().clone()))
                 .collect(),
             past: self.tables.pools.past().collect(),
             sessions: self.tables.sessions.len() as u32,
-            steps: self.tables.counts.steps,
+            steps: self.steps,
             sizes: if look == Look::Connections { view.object_sizes() } else { ObjectSizes::default() },
             suspension: suspension::counts(&self.tables),
         }
@@ -163,18 +166,18 @@ impl Worker {
         deal_with: impl FnOnce(&mut Worker, &mut Step<'_>),
     ) {
         debug_assert!(actions.is_empty(), "the actions of the last step were not carried out");
-        self.tables.counts.steps += 1;
+        self.steps += 1;
         let mut step = Step { now, board, actions };
         deal_with(self, &mut step);
         self.run_followups(&mut step);
-        if self.tables.stopping.has_begun() {
+        if self.tables.clock.stopping.has_begun() {
             stops::finish_if_done(&mut self.tables, &mut step);
         }
     }
 
     #[inline(always)]
     fn received(&mut self, step: &mut Step<'_>, conn: ConnId, bytes: &[u8]) {
-        self.tables.stopping.walk.note_change();
+        self.tables.clock.stopping.walk.note_change();
         match conn.kind() {
             Kind::Client => self.client_received(step, conn, bytes),
             Kind::Server => self.server_received(step, conn, bytes),
@@ -186,7 +189,7 @@ impl Worker {
     fn dispatch(&mut self, step: &mut Step<'_>, event: Event<'_>) {
         // A deadline is noted where one is reached: the walk has some of its own.
         if !matches!(event, Event::RoundEnded | Event::DeadlineReached) {
-            self.tables.stopping.walk.note_change();
+            self.tables.clock.stopping.walk.note_change();
         }
         match event {
             Event::Received { conn, bytes } => self.received(step, conn, bytes),
@@ -221,7 +224,7 @@ impl Worker {
             Event::Returned(mail) => loans_received::returned(&mut self.tables, step, mail),
             Event::DeadlineReached => self.deadline_reached(step),
             Event::RoundEnded => {
-                if self.tables.stopping.walks() {
+                if self.tables.clock.stopping.walks() {
                     departures::look_who_leaves(&mut self.tables, &mut self.limiters, &mut self.halves, step);
                     self.follow_up_all(step);
                 }
@@ -270,9 +273,9 @@ impl Worker {
             ToWorker::Received { pool, life } => loans::lend_received(&mut self.tables, pool, life),
             ToWorker::Exchange(Exchange::Beg { pool, from }) => loans::begged(&mut self.tables, step, pool, from),
             ToWorker::Configure(settings) => self.configure(step, settings),
-            ToWorker::HandOver => self.tables.stopping.hand_over(),
-            ToWorker::EndWhatStays => self.tables.stopping.end_what_stays(),
-            ToWorker::GoOn => self.tables.stopping.go_on(),
+            ToWorker::HandOver => self.tables.clock.stopping.hand_over(),
+            ToWorker::EndWhatStays => self.tables.clock.stopping.end_what_stays(),
+            ToWorker::GoOn => self.tables.clock.stopping.go_on(),
             ToWorker::TakeIn(arrived) => arrivals::take_in(&mut self.tables, &mut self.definitions, step, *arrived),
             ToWorker::Defines { definition, session } => {
                 definitions::note_definition(&mut self.tables, &mut self.definitions, step, definition, session)
@@ -340,37 +343,37 @@ impl Worker {
     /// Takes new settings. Servers of databases that changed are closed when they are released. Clients of databases
     /// that were removed get an error.
     fn configure(&mut self, step: &mut Step<'_>, settings: Arc<Settings>) {
-        if settings.global.tests != self.tables.settings.global.tests {
-            self.tables.chaos = chaos(&settings, self.tables.id.0);
+        if settings.global.tests != self.tables.plan.settings.global.tests {
+            self.tables.servers.chaos = chaos(&settings, self.tables.plan.id.0);
         }
-        let before = std::mem::replace(&mut self.tables.settings, settings);
+        let before = std::mem::replace(&mut self.tables.plan.settings, settings);
         let mut servers = reloads::servers_by_pool(&self.tables);
-        self.tables.caches.statistics.configure(&self.tables.settings);
-        self.tables.caches.slow_lines.configure(&self.tables.settings);
+        self.tables.caches.statistics.configure(&self.tables.plan.settings);
+        self.tables.caches.slow_lines.configure(&self.tables.plan.settings);
         reloads::take_up(&mut self.tables);
         for id in self.tables.pools.ids() {
             // Ids are common to all workers: this pool may not exist here.
             let Some(pool) = self.tables.pools.get_mut(id) else { continue };
             let own = servers.remove(&id).unwrap_or_default();
-            let found = self.tables.settings.database(&pool.key().database);
+            let found = self.tables.plan.settings.database(&pool.key().database);
             match found {
                 Some(_) => pool.restore(),
                 None => pool.remove(),
             }
-            let other_password = reloads::has_another_password(pool, &self.tables.settings, &before);
+            let other_password = reloads::has_another_password(pool, &self.tables.plan.settings, &before);
             if other_password {
                 pool.opening_mut().prove(Arc::default());
             }
             let (ordered, asked_for_base) = (pool.rules().orders(), server_login::asks_for_base(pool, &before));
-            let concerned = reloads::are_concerned(pool, found.as_deref(), &self.tables.settings);
+            let concerned = reloads::are_concerned(pool, found.as_deref(), &self.tables.plan.settings);
             let changed = concerned || other_password;
             if let Some(found) = found {
                 pool.take_entry(found);
             }
-            pool.configure(&self.tables.settings);
+            pool.configure(&self.tables.plan.settings);
             // Its size may be fixed from now on.
             pool.measured_mut().forget_wait_sample();
-            let reads_catalogue = pool.rules().follows() && self.tables.settings.reads_catalogue;
+            let reads_catalogue = pool.rules().follows() && self.tables.plan.settings.reads_catalogue;
             if pool.known_mut().configure(reads_catalogue, changed) {
                 self.definitions.doubt_in(pool, step.now);
             }
@@ -423,8 +426,8 @@ impl Worker {
     fn deadline_reached(&mut self, step: &mut Step<'_>) {
         admission::tidy_limits(&mut self.tables, &mut self.limiters, step);
         self.follow_up_all(step);
-        while let Some((at, owner)) = self.tables.deadlines.pop_due(step.now) {
-            self.tables.stopping.walk.note_change();
+        while let Some((at, owner)) = self.tables.clock.deadlines.pop_due(step.now) {
+            self.tables.clock.stopping.walk.note_change();
             match owner {
                 Owner::Conn(conn) => match conn.kind() {
                     Kind::Client => due::session_due(&mut self.tables, &mut self.limiters, step, conn, at),
@@ -469,19 +472,19 @@ impl machine::Machine for Worker {
     }
 
     fn next_deadline(&self) -> Option<Time> {
-        if self.tables.settings.orders.is_suspended() {
+        if self.tables.plan.settings.orders.is_suspended() {
             return None;
         }
-        let next = self.tables.deadlines.next();
-        let others = [self.limiters.next_at(), self.tables.stopping.walks_at()];
+        let next = self.tables.clock.deadlines.next();
+        let others = [self.limiters.next_at(), self.tables.clock.stopping.walks_at()];
         others.into_iter().flatten().fold(next, |next, at| Some(next.map_or(at, |next| next.min(at))))
     }
 
     fn awaits_round_end(&self) -> bool {
-        self.tables.stopping.walks()
+        self.tables.clock.stopping.walks()
             || !self.tables.pools.shared().is_empty()
             || self.tables.agenda.awaits_round_end()
-            || self.tables.cancels.are_awaited()
+            || self.tables.servers.cancels.are_awaited()
     }
 
     fn recycle(&mut self, buffer: Vec<u8>) {

@@ -64,7 +64,7 @@ impl Worker {
     fn class_for(&mut self, conn: ConnId, bytes: &[u8]) -> (ClassId, Commented) {
         let claim = self.tables.sessions[conn].claim();
         // A session that the limits of its class have admitted stays in that class.
-        if self.tables.settings.classes.is_single() || matches!(claim.admission(), Admission::In { .. }) {
+        if self.tables.plan.settings.classes.is_single() || matches!(claim.admission(), Admission::In { .. }) {
             return (claim.class(), Commented::Unread);
         }
         classes::classify(&mut self.tables, conn, bytes)
@@ -83,7 +83,7 @@ impl Worker {
         let session = &mut self.tables.sessions[conn];
         session.requests(step.now);
         let pool = session.pool();
-        if self.tables.stopping.refuses_new_work() {
+        if self.tables.clock.stopping.refuses_new_work() {
             self.tables.agenda.refuse(conn, EndReason::ShuttingDown);
             return;
         }
@@ -140,13 +140,19 @@ impl Worker {
 
     /// Bytes of a server that is logging in.
     fn login_received(&mut self, step: &mut Step<'_>, conn: ConnId, bytes: &[u8]) {
-        let server = &mut self.tables.servers[conn];
+        let server = &mut self.tables.servers.table[conn];
         let pool = &self.tables.pools[server.pool()];
         let mut inbox = server.incoming_mut().take_inbox();
         inbox.extend_from_slice(bytes);
         let mut at = 0;
-        let mut login =
-            ServerLogin { step, conn, server, pool, settings: &self.tables.settings, random: &mut self.tables.random };
+        let mut login = ServerLogin {
+            step,
+            conn,
+            server,
+            pool,
+            settings: &self.tables.plan.settings,
+            random: &mut self.tables.servers.random,
+        };
         match login.read(&inbox, &mut at) {
             Ok(LoginEnd::Open) => {}
             Ok(LoginEnd::Ready) => server_logins::logged_in(&mut self.tables, step, conn),
@@ -339,7 +345,7 @@ impl Worker {
             && query.is_harmless(text, &mut self.tables.caches)
         {
             query.send(step.now, text, step.actions);
-            if machine::sabotage::is_on(&self.tables.settings) {
+            if machine::sabotage::is_on(&self.tables.plan.settings) {
                 links::release_if_done(&mut self.tables, step, server_id);
             }
             return;
@@ -362,7 +368,7 @@ impl Worker {
         }
         let crowded = server.hold().is_on() && session.incoming().inbox().len() >= limits::CHUNK_LEN_MAX;
         let deep = server.ledger().depth() >= limits::OWED_MAX || crowded;
-        let is_faulty = machine::sabotage::is_on(&self.tables.settings);
+        let is_faulty = machine::sabotage::is_on(&self.tables.plan.settings);
         let may_be_done = server.is_clean() || server.end().close_needed().is_some() || is_faulty;
         let is_timed = pool.rules().times_links() || session.is_torn() || !session.flow().is_clear();
         definitions
@@ -542,7 +548,7 @@ impl Worker {
                 }
             }
             ServerState::Busy(chore) => {
-                if let Some(chaos) = self.tables.chaos.as_mut().filter(|_| !rows.is_empty()) {
+                if let Some(chaos) = self.tables.servers.chaos.as_mut().filter(|_| !rows.is_empty()) {
                     chaos.rows(conn, rows);
                 }
                 chore_answers::chore_progress(&mut self.tables, &mut self.limiters, step, conn, chore, chore_error);

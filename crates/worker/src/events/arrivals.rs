@@ -26,7 +26,7 @@ use crate::tables::{Tables, suspension, timers};
 /// Takes in what another process has handed over.
 pub(crate) fn take_in(tables: &mut Tables, definitions: &mut OpenDefinitions, step: &mut Step<'_>, arrived: TakeIn) {
     let TakeIn { luggage, pool, homes, life } = arrived;
-    let is_expected = life == tables.life;
+    let is_expected = life == tables.plan.life;
     let is_console = luggage.session.as_ref().is_some_and(|session| session.console.is_some());
     let is_known = is_console || has_pool(tables, definitions, pool, &luggage.key, homes);
     if let Some(entry) = tables.pools.get_mut(pool) {
@@ -39,7 +39,7 @@ pub(crate) fn take_in(tables: &mut Tables, definitions: &mut OpenDefinitions, st
         }
     }
     // KILL was ordered while it was on its way.
-    let is_killed = tables.settings.orders.of(&luggage.key.database).kills != luggage.kills;
+    let is_killed = tables.plan.settings.orders.of(&luggage.key.database).kills != luggage.kills;
     let session = luggage.session.map(|session| arrive(tables, step, pool, session));
     if let Some(server) = luggage.server {
         // A reload has removed its database, or not brought it: it is closed.
@@ -50,7 +50,7 @@ pub(crate) fn take_in(tables: &mut Tables, definitions: &mut OpenDefinitions, st
             }
             Some(server_id) => settle(tables, step, server_id, session),
             None => {
-                let (worker, fresh) = (tables.id, false);
+                let (worker, fresh) = (tables.plan.id, false);
                 step.actions.post_to_coordinator(ToCoordinator::Freed { pool, holder: worker.into(), fresh });
             }
         }
@@ -66,7 +66,7 @@ pub(crate) fn take_in(tables: &mut Tables, definitions: &mut OpenDefinitions, st
     if is_killed && !is_console {
         return tables.agenda.refuse(conn, CloseReason::DatabaseRemoved);
     }
-    if tables.stopping.is_finished() {
+    if tables.clock.stopping.is_finished() {
         // The process may end at any moment.
         return tables.agenda.refuse(conn, EndReason::ShuttingDown);
     }
@@ -111,7 +111,7 @@ fn arrive(tables: &mut Tables, step: &mut Step<'_>, pool: PoolId, moved: MovedSe
     let caches = &mut tables.caches;
     let conn = tables.sessions.insert_with(|name| moving::arrived(now, name, pool, moved, caches));
     step.actions.push(Action::Adopt { conn });
-    tables.cancels.note_pid(pid, conn);
+    tables.servers.cancels.note_pid(pid, conn);
     if let Some(entry) = tables.pools.get_mut(pool) {
         tables.sessions[conn].share_names(entry.key());
         entry.counts_mut().session_came();

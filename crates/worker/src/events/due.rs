@@ -102,7 +102,7 @@ pub(crate) fn server_due(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId,
 
 pub(crate) fn canceller_due(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, at: Time) {
     // Deadlines are not taken back when a connection is closed.
-    let Some(canceller) = tables.cancels.get_mut(conn) else { return };
+    let Some(canceller) = tables.servers.cancels.get_mut(conn) else { return };
     if canceller.armed.spend(at) {
         cancel_requests::canceller_late(tables, step, conn);
     }

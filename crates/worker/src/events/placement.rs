@@ -28,7 +28,7 @@ fn place_idle(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<'_>,
         let returning = pool.servers().count(Group::Returning);
         if pool.servers().idle().is_empty()
             || pool.queue().servable() <= returning
-            || tables.stopping.refuses_new_work()
+            || tables.clock.stopping.refuses_new_work()
         {
             return;
         }
@@ -63,7 +63,7 @@ pub(crate) fn place(
     }
     let pool = tables.pools.get(server.pool())?;
     let id = pool.id();
-    if let Some(why) = expired(step.now, server, pool, &tables.settings) {
+    if let Some(why) = expired(step.now, server, pool, &tables.plan.settings) {
         closed_servers::close_server(tables, step, server_id, why);
         return None;
     }
@@ -75,14 +75,14 @@ pub(crate) fn place(
     }
     let is_asked =
         pool.known().is_awaited() || pool.known().is_overdue(step.now) || pool.measured().wait_sampling().is_some();
-    if (is_asked || pool.exchange().is_shared() || pool.listener().is_some() || tables.stopping.has_begun())
+    if (is_asked || pool.exchange().is_shared() || pool.listener().is_some() || tables.clock.stopping.has_begun())
         && is_taken(tables, step, id, server_id)
     {
         return None;
     }
     let (waiter, wait_for) = loop {
         let pool = tables.pools.get_mut(id)?;
-        let fault = machine::sabotage::misserves(&tables.settings);
+        let fault = machine::sabotage::misserves(&tables.plan.settings);
         let Some(Waiter { session: waiter, .. }) = machine::sabotage::pop(pool.queue_mut(), step.now, fault) else {
             let asks = pool.known().is_due(step.now, pool.servers().idle().len() > 1);
             if (asks || pool.is_vacating(step.now)) && !empty_databases::leaves_vacant(tables, step, id, server_id) {
@@ -133,7 +133,7 @@ fn make_room(tables: &mut Tables, step: &mut Step<'_>, id: PoolId) {
 /// Uses an idle server for something other than this worker's waiters, if there is need. True: it is in use.
 #[inline(never)]
 fn is_taken(tables: &mut Tables, step: &mut Step<'_>, id: PoolId, server_id: ConnId) -> bool {
-    if tables.stopping.refuses_new_work() {
+    if tables.clock.stopping.refuses_new_work() {
         return true;
     }
     let (server, pool) = (&tables.servers[server_id], &tables.pools[id]);
@@ -148,7 +148,8 @@ fn is_taken(tables: &mut Tables, step: &mut Step<'_>, id: PoolId, server_id: Con
     // It was lent for the sessions that waited here when it came. Workers see each other's state a moment late: each
     // could believe that the other's waiter comes first, and the server would go to and fro for ever.
     let came_for = |at: Time| pool.queue().oldest().is_some_and(|waiter| waiter.since <= at);
-    let stays = server.work().travelled_at().is_some_and(came_for) && !machine::sabotage::lends_on(&tables.settings);
+    let stays =
+        server.work().travelled_at().is_some_and(came_for) && !machine::sabotage::lends_on(&tables.plan.settings);
     if pool.exchange().is_shared()
         && !stays
         && let Some((to, since)) = tables.view().stranger(step.now, step.board, pool)
@@ -171,7 +172,7 @@ fn is_taken(tables: &mut Tables, step: &mut Step<'_>, id: PoolId, server_id: Con
 /// Requests servers if sessions wait and too few servers are on their way.
 #[inline(never)]
 pub(crate) fn feed(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<'_>, id: PoolId) {
-    let worker = tables.id;
+    let worker = tables.plan.id;
     // It may have been forgotten in this very step.
     let Some(pool) = tables.pools.get_mut(id) else { return };
     if !pool.needs_servers() || pool.asks_no_more(step.now) {
@@ -179,7 +180,7 @@ pub(crate) fn feed(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step
     }
     place_idle(tables, limiters, step, id);
     make_room(tables, step, id);
-    if tables.stopping.refuses_new_work() || tables.pools[id].rules().orders().paused {
+    if tables.clock.stopping.refuses_new_work() || tables.pools[id].rules().orders().paused {
         // A granted server would be given back at once, and requested again.
         return;
     }

@@ -22,9 +22,9 @@ const _: () = assert!(limits::POOLS_MAX < u32::MAX as usize);
 
 /// What is derived from settings is derived anew.
 pub(crate) fn take_up(tables: &mut Tables) {
-    tables.pools.forget_past_but_of(&tables.settings);
-    tables.caches.screen = Screen::of(&tables.settings);
-    tables.caches.server_names = ServerNames::of(&tables.settings);
+    tables.pools.forget_past_but_of(&tables.plan.settings);
+    tables.caches.screen = Screen::of(&tables.plan.settings);
+    tables.caches.server_names = ServerNames::of(&tables.plan.settings);
 }
 
 /// A shorter timeout holds at once. A session whose database was removed is closed, unless it is linked.
@@ -39,7 +39,7 @@ pub(crate) fn reconfigure_session(tables: &mut Tables, conn: ConnId) {
             | SessionState::Welcoming { .. }
             | SessionState::Opening { .. }
     );
-    if removed && free && !does(&tables.settings, Fault::RemoveSilently) {
+    if removed && free && !does(&tables.plan.settings, Fault::RemoveSilently) {
         tables.agenda.refuse(conn, CloseReason::DatabaseRemoved);
     } else {
         timers::arm_session(tables, conn);
@@ -77,7 +77,7 @@ pub(crate) fn retire_outdated(
     own: Vec<ConnId>,
     (before, asked_for_base): (&Settings, bool),
 ) {
-    let new = Arc::clone(&tables.settings);
+    let new = Arc::clone(&tables.plan.settings);
     let is_old =
         |server: &Server| !encryption::is_alike(&new.global.tls, &before.global.tls, server.identity().address());
     let is_left =
@@ -89,7 +89,7 @@ pub(crate) fn retire_outdated(
         closed_servers::retire_servers(tables, step, own.iter().copied(), is_named, &CloseReason::NamesAreOff);
     }
     // A server that has refused the question before would be replaced by one that does the same.
-    if !asked_for_base && server_login::asks_for_base(&tables.pools[id], &tables.settings) {
+    if !asked_for_base && server_login::asks_for_base(&tables.pools[id], &tables.plan.settings) {
         let is_unread = |server: &Server| !server.kept().base().is_read();
         closed_servers::retire_servers(tables, step, own, is_unread, &CloseReason::DatabaseChanged);
     }

@@ -69,9 +69,9 @@ pub(crate) fn refuse_batch(
 pub(crate) fn count_refusal(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, why: &RequestRefusal) {
     let Some(reason) = why.counted_as() else { return };
     let session = &tables.sessions[conn];
-    let (pool, class) = (session.pool(), Arc::clone(&tables.settings.classes.class(session.claim().class()).name));
-    let quiet = tables.settings.global.console.stats_period;
-    if tables.refusals.count(step.now, quiet, pool, Arc::clone(&class), reason) {
+    let (pool, class) = (session.pool(), Arc::clone(&tables.plan.settings.classes.class(session.claim().class()).name));
+    let quiet = tables.plan.settings.global.console.stats_period;
+    if tables.pools.refusals.count(step.now, quiet, pool, Arc::clone(&class), reason) {
         let news = ToCoordinator::Refused(Box::new(News { pool, class, reason, message: why.to_string() }));
         step.actions.post_to_coordinator(news);
     }
@@ -80,9 +80,9 @@ pub(crate) fn count_refusal(tables: &mut Tables, step: &mut Step<'_>, conn: Conn
 /// Counts a session that ends for this reason. The log has a line for each that ends.
 pub(crate) fn count_ended(tables: &mut Tables, step: &Step<'_>, conn: ConnId, reason: Reason) {
     let session = &tables.sessions[conn];
-    let (pool, class) = (session.pool(), Arc::clone(&tables.settings.classes.class(session.claim().class()).name));
-    let quiet = tables.settings.global.console.stats_period;
-    tables.refusals.count(step.now, quiet, pool, class, reason);
+    let (pool, class) = (session.pool(), Arc::clone(&tables.plan.settings.classes.class(session.claim().class()).name));
+    let quiet = tables.plan.settings.global.console.stats_period;
+    tables.pools.refusals.count(step.now, quiet, pool, class, reason);
 }
 
 /// A waiting session leaves its queue, and its request is refused.

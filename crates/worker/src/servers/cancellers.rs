@@ -49,9 +49,9 @@ pub(crate) fn cancel_if_requested(tables: &mut Tables, step: &mut Step<'_>, serv
 
 /// Sends a cancel to a server's backend.
 pub(crate) fn start_cancel(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId) {
-    let server = &mut tables.servers[server_id];
+    let server = &mut tables.servers.table[server_id];
     // Too many cancels are under way, or the server cannot be cancelled.
-    let Some(conn) = tables.cancels.start(step, server_id, server) else { return };
+    let Some(conn) = tables.servers.cancels.start(step, server_id, server) else { return };
     tables.pools[server.pool()].counts_mut().cancel_begins();
     timers::arm_canceller(tables, step, conn);
 }

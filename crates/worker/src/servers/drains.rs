@@ -27,7 +27,7 @@ pub(crate) fn detach(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId
     }
     server.hold_mut().end();
     server.incoming_mut().forward_no_more();
-    if machine::sabotage::skips_drain(&tables.settings) {
+    if machine::sabotage::skips_drain(&tables.plan.settings) {
         server.forget_owed();
         free_servers::free(tables, step, server_id);
         return;
@@ -40,7 +40,7 @@ pub(crate) fn detach(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId
         closed_servers::close_server(tables, step, server_id, CloseReason::ClientGoneUnfinished);
         return;
     }
-    if !does(&tables.settings, Fault::LeaveCopyOpen) {
+    if !does(&tables.plan.settings, Fault::LeaveCopyOpen) {
         end_batch(server_id, server, step);
     }
     server.ledger_mut().disown();
@@ -57,7 +57,7 @@ pub(crate) fn detach(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId
 pub(crate) fn stop(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
     let server = &tables.servers[conn];
     // A cancel would make a commit known that waits for its standby.
-    if server.may_commit() && !does(&tables.settings, Fault::CancelCommits) {
+    if server.may_commit() && !does(&tables.plan.settings, Fault::CancelCommits) {
         return closed_servers::close_server(tables, step, conn, CloseReason::ClientGoneUnfinished);
     }
     cancellers::cancel_drain(tables, step, conn);
@@ -68,7 +68,7 @@ pub(crate) fn drain_progress(tables: &mut Tables, step: &mut Step<'_>, conn: Con
     let server = &mut tables.servers[conn];
     let ServerState::Draining { read, .. } = *server.state() else { unreachable!("a server that does not drain") };
     // Its COPY may have begun, or its batch may have failed, only after the client had gone.
-    if !does(&tables.settings, Fault::LeaveCopyOpen) {
+    if !does(&tables.plan.settings, Fault::LeaveCopyOpen) {
         end_batch(conn, server, step);
     }
     question_syncs(step, conn, server);

@@ -183,7 +183,7 @@ fn settle_channels(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId, 
 }
 
 fn leave_channels(tables: &mut Tables, step: &mut Step<'_>, id: PoolId, conn: ConnId, names: &[Box<[u8]>]) {
-    let for_all = does(&tables.settings, Fault::UnlistenForAll);
+    let for_all = does(&tables.plan.settings, Fault::UnlistenForAll);
     // The listener was lost.
     let Some(listener) = tables.pools[id].listener_mut() else { return };
     if !names.is_empty() {
@@ -251,7 +251,7 @@ fn notify(
     message: &[u8],
     encoding: Option<&[u8]>,
 ) -> bool {
-    let withheld = does(&tables.settings, Fault::WithholdNews);
+    let withheld = does(&tables.plan.settings, Fault::WithholdNews);
     let is_same = |session: &Session| session.parameters().get(Tracked::CLIENT_ENCODING) == encoding;
     let readable = said.payload.is_ascii() && said.channel.is_ascii() || tables.sessions.get(conn).is_some_and(is_same);
     let Some((tracker, _)) = listening(&mut tables.sessions, conn) else { return true };

@@ -35,7 +35,7 @@ pub(crate) enum AtOnce {
 /// whole message.
 #[inline(never)]
 pub(crate) fn begin(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, bytes: &[u8], class: ClassId) -> AtOnce {
-    if is_special(tables) || tables.settings.global.servers.server_round_robin {
+    if is_special(tables) || tables.plan.settings.global.servers.server_round_robin {
         return AtOnce::Declined;
     }
     let session = &mut tables.sessions[conn];
@@ -44,15 +44,15 @@ pub(crate) fn begin(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, byte
     let Some(&server_id) = pool.servers().idle().back() else { return AtOnce::Declined };
     let server = &mut tables.servers[server_id];
     let may_take = pool.queue().admits(class) && !pool.known().is_awaited() && pool.rules().max_pinned() == 0;
-    let is_fresh =
-        !is_stale(step.now, server, &tables.settings) && !is_expired(step.now, server, pool, &tables.settings);
+    let is_fresh = !is_stale(step.now, server, &tables.plan.settings)
+        && !is_expired(step.now, server, pool, &tables.plan.settings);
     let query = LoneQuery { session, server_id, server, pool, bytes, source: Source::Chunk, at: 0 };
     if !may_take || !is_fresh || !query.may_be_linked_as_is() {
         return AtOnce::Declined;
     }
     query.session.requests(step.now);
-    if link_and_send(step, conn, query, &tables.settings, &mut tables.caches, &mut tables.agenda) {
-        if machine::sabotage::is_on(&tables.settings) {
+    if link_and_send(step, conn, query, &tables.plan.settings, &mut tables.caches, &mut tables.agenda) {
+        if machine::sabotage::is_on(&tables.plan.settings) {
             links::release_if_done(tables, step, server_id);
         }
         return AtOnce::Done;
@@ -64,7 +64,7 @@ pub(crate) fn begin(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, byte
 #[inline(never)]
 pub(crate) fn serve_next(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId) -> AtOnce {
     // Deliberate faults are only in the general path.
-    if is_special(tables) || machine::sabotage::is_on(&tables.settings) {
+    if is_special(tables) || machine::sabotage::is_on(&tables.plan.settings) {
         return AtOnce::Declined;
     }
     // It may have been closed since it became free.
@@ -78,7 +78,7 @@ pub(crate) fn serve_next(tables: &mut Tables, step: &mut Step<'_>, server_id: Co
     if !matches!(server.state(), ServerState::Idle) || is_asked || is_shared || pool.rules().reserve_pool_size() > 0 {
         return AtOnce::Declined;
     }
-    if is_expired(step.now, server, pool, &tables.settings) {
+    if is_expired(step.now, server, pool, &tables.plan.settings) {
         return AtOnce::Declined;
     }
     let Some(waiter) = pool.queue().peek(step.now) else {
@@ -98,7 +98,7 @@ pub(crate) fn serve_next(tables: &mut Tables, step: &mut Step<'_>, server_id: Co
     }
     query.pool.queue_mut().pop(step.now);
     let id = query.pool.id();
-    let is_sent = link_and_send(step, conn, query, &tables.settings, &mut tables.caches, &mut tables.agenda);
+    let is_sent = link_and_send(step, conn, query, &tables.plan.settings, &mut tables.caches, &mut tables.agenda);
     let pool = &tables.pools[id];
     if pool.queue().has_waiters() && !pool.asks_no_more(step.now) {
         tables.agenda.feed(id);
@@ -113,7 +113,7 @@ pub(crate) fn serve_next(tables: &mut Tables, step: &mut Step<'_>, server_id: Co
 
 /// Whether all links must take the general path.
 fn is_special(tables: &Tables) -> bool {
-    tables.stopping.has_begun() || tables.chaos.is_some()
+    tables.clock.stopping.has_begun() || tables.servers.chaos.is_some()
 }
 
 /// Links, and sends the query if it has no effect except its answer. Returns whether it was sent.

@@ -20,7 +20,7 @@ use crate::tables::{Tables, backpressure, timers};
 
 /// Links a session and a server (I1). Returns whether the session's messages may go there at once.
 pub(crate) fn link(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, server_id: ConnId) -> bool {
-    if tables.chaos.is_some() {
+    if tables.servers.chaos.is_some() {
         disturbances::observe_link(tables, step, conn, server_id);
     }
     let (session, server) = (&mut tables.sessions[conn], &mut tables.servers[server_id]);
@@ -33,12 +33,12 @@ pub(crate) fn link(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, serve
     if let Some(news) = rebasing::rebase(session, pool, &mut tables.caches) {
         step.actions.send_new(conn, |out| out.extend_from_slice(&news));
     }
-    join(step.now, &tables.settings, (conn, session), (server_id, server), pool, tables.agenda.unpublished());
+    join(step.now, &tables.plan.settings, (conn, session), (server_id, server), pool, tables.agenda.unpublished());
     if let Some(permits) = session.claim_mut().permits_mut() {
         permits.linked(step.now);
     }
     let mut begun_with = None;
-    let class = &tables.settings.classes.class(session.claim().class()).name;
+    let class = &tables.plan.settings.classes.class(session.claim().class()).name;
     let renaming = tables.caches.server_names.rename(session, class, server.kept_mut(), &mut tables.caches.interned);
     let same = Arc::ptr_eq(session.parameters(), server.kept().parameters());
     let has_others = !server.kept().owners().of_sessions().without(session.own().now()).is_empty();
@@ -108,7 +108,7 @@ pub(crate) fn leaves_reverted(tables: &mut Tables, step: &mut Step<'_>, conn: Co
 /// Releases a linked server if its client's transaction is over and nothing is owed (I3). Returns whether it was
 /// released; the session's deadline is then armed.
 pub(crate) fn release_if_done(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId) -> bool {
-    let server = &mut tables.servers[server_id];
+    let server = &mut tables.servers.table[server_id];
     // It was released already.
     let ServerState::Linked(conn) = *server.state() else { return false };
     let pool = &mut tables.pools[server.pool()];
@@ -120,7 +120,7 @@ pub(crate) fn release_if_done(tables: &mut Tables, step: &mut Step<'_>, server_i
         return server.end().close_needed().is_some() && closed_servers::close_fast(tables, step, server_id);
     }
     let lasted = step.now.micros_since(server.work().since());
-    let is_clean = server.is_clean() || releases_early(&tables.settings) && server.owes_no_more_after_ready();
+    let is_clean = server.is_clean() || releases_early(&tables.plan.settings) && server.owes_no_more_after_ready();
     if !is_clean || session.is_torn() {
         return false;
     }
@@ -134,11 +134,11 @@ pub(crate) fn release_if_done(tables: &mut Tables, step: &mut Step<'_>, server_i
     }
     pool.servers_mut().observe_service(lasted);
     session.unlink(step.now);
-    let resets = tables.settings.global.servers.server_reset_query_always
+    let resets = tables.plan.settings.global.servers.server_reset_query_always
         || server.traces().needs_reset()
         || server.traces().listens();
     let is_limited = session.claim().admission() != Admission::Not || session.claim().permits().is_some();
-    let is_watched = is_limited || tables.chaos.is_some();
+    let is_watched = is_limited || tables.servers.chaos.is_some();
     let has_subscriptions = session.tracker().is_some_and(|tracker| tracker.notifications.subscriptions().is_some());
     let is_read = session.flow().is_reading() && session.flow().is_clear();
     let is_armed = pool.rules().is_armed(session, step.now) && !pool.is_removed();
@@ -204,7 +204,7 @@ fn let_go(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, server_id: Con
     }
     let traces = tables.servers[server_id].traces();
     let used = traces.needs_reset() || traces.listens();
-    if tables.settings.global.servers.server_reset_query_always || used {
+    if tables.plan.settings.global.servers.server_reset_query_always || used {
         free_servers::reset_or_free(tables, step, server_id);
     } else {
         free_servers::free(tables, step, server_id);

@@ -21,7 +21,7 @@ use crate::tables::{Tables, timers};
 pub(crate) fn cancel_overdue(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<'_>, conn: ConnId) {
     let server_id = tables.sessions[conn].server().expect("a query that runs has a server");
     let server = &mut tables.servers[server_id];
-    let may_commit = server.may_commit() && !does(&tables.settings, Fault::CancelCommits);
+    let may_commit = server.may_commit() && !does(&tables.plan.settings, Fault::CancelCommits);
     if server.backend().secret.is_empty() || may_commit {
         // It cannot be cancelled, or its commit would be told although it waits for a standby.
         refusals::count_ended(tables, step, conn, Reason::RunTimeout);
@@ -30,7 +30,8 @@ pub(crate) fn cancel_overdue(tables: &mut Tables, limiters: &mut Limiters, step:
     }
     server.cancel_mut().query_overdue(step.now);
     refusals::count_ended(tables, step, conn, Reason::RunTimeout);
-    let words = tables.settings.global.login.words.choose(RequestRefusal::QueryTimeout.to_string(), PGBOUNCERS_WORDS);
+    let words =
+        tables.plan.settings.global.login.words.choose(RequestRefusal::QueryTimeout.to_string(), PGBOUNCERS_WORDS);
     tables.view().log_session(step, conn, Level::Warning, Topic::PoolerErrors, words);
     cancellers::cancel_linked(tables, step, conn, server_id, &RequestRefusal::QueryTimeout);
     timers::arm_session(tables, conn);

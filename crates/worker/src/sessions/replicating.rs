@@ -71,10 +71,10 @@ pub(crate) fn own_server_ready(tables: &mut Tables, step: &mut Step<'_>, server_
     }
     session.replicate(server_id);
     let id = session.pool();
-    step.actions.post_to_coordinator(ToCoordinator::Opened { pool: id, holder: tables.id.into() });
+    step.actions.post_to_coordinator(ToCoordinator::Opened { pool: id, holder: tables.plan.id.into() });
     chores::turn_server(tables, step, server_id, |server| server.join(conn));
     suspension::hold_server(tables, step, server_id);
-    tables.cancels.note_pid(pid, conn);
+    tables.servers.cancels.note_pid(pid, conn);
     greet(tables, step, conn, pid, &reported);
     tables.agenda.go_on(conn);
     // One login fewer is under way: another server may be requested.
@@ -84,7 +84,7 @@ pub(crate) fn own_server_ready(tables: &mut Tables, step: &mut Step<'_>, server_
 /// Sends the end of the login: what its server has said about itself.
 fn greet(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, pid: i32, reported: &Reported) {
     let identity = Arc::clone(tables.sessions[conn].identity());
-    let notify = &tables.settings.global.startup.login_notify_message;
+    let notify = &tables.plan.settings.global.startup.login_notify_message;
     step.actions.send_new(conn, |out| {
         Authentication::Ok.encode(out);
         for (name, value) in reported {
@@ -128,7 +128,7 @@ pub(crate) fn client_said(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId
         inbox.extend_from_slice(bytes);
     }
     let all = if is_first { bytes } else { &inbox };
-    let settings = &tables.settings;
+    let settings = &tables.plan.settings;
     let mut relay =
         Relay { session_id: conn, session, server_id, server, settings, now: step.now, actions: step.actions };
     let read = relay.requests(all, source);
@@ -162,7 +162,7 @@ pub(crate) fn own_server_said(
         inbox.extend_from_slice(bytes);
     }
     let all = if is_first { bytes } else { &inbox };
-    let settings = &tables.settings;
+    let settings = &tables.plan.settings;
     let mut relay =
         Relay { session_id: conn, session, server_id, server, settings, now: step.now, actions: step.actions };
     let read = relay.answers(all, source);

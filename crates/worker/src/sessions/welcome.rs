@@ -39,7 +39,7 @@ const NAME_TOO_LONG: SqlState = SqlState(*b"42622");
 pub(crate) fn arrived(tables: &mut Tables, definitions: &mut OpenDefinitions, step: &mut Step<'_>, arrival: Arrival) {
     let pool = arrival.pool;
     let own_user = arrival.key.user == arrival.identity.user;
-    let is_expected = arrival.life == tables.life;
+    let is_expected = arrival.life == tables.plan.life;
     let entry = match is_expected {
         true => new_pools::ensure_pool(tables, definitions, pool, arrival.key, arrival.homes),
         false => None,
@@ -97,7 +97,7 @@ pub(crate) fn arrived(tables: &mut Tables, definitions: &mut OpenDefinitions, st
         console::welcome_to_console(tables, step, conn);
     } else if !configured {
         tables.agenda.refuse(conn, EndReason::NoSuchDatabase);
-    } else if tables.stopping.has_begun() {
+    } else if tables.clock.stopping.has_begun() {
         tables.agenda.refuse(conn, EndReason::ShuttingDown);
     } else if tables.sessions[conn].identity().replication.is_some() {
         replicating::begin(tables, step, conn);
@@ -159,7 +159,7 @@ pub(crate) fn welcome_linked(tables: &mut Tables, step: &mut Step<'_>, conn: Con
     }
     tracker.pinning.pin_for_life(step.now);
     count_pinned(tracker, &mut tables.pools[pool]);
-    tables.cancels.note_pid(pid, conn);
+    tables.servers.cancels.note_pid(pid, conn);
     greet(tables, step, conn, pid, notice.as_deref());
     if !held {
         tables.agenda.go_on(conn);
@@ -189,7 +189,7 @@ fn welcome(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
     session.let_in(step.now);
     let pid = session.identity().pid(conn);
     if session.identity().cancel_secret.pid().is_some() {
-        tables.cancels.note_pid(pid, conn);
+        tables.servers.cancels.note_pid(pid, conn);
     }
     greet(tables, step, conn, pid, notice.as_deref());
     if !tables.sessions[conn].incoming().inbox().is_empty() {
@@ -227,8 +227,9 @@ fn take_base(tables: &mut Tables, conn: ConnId) -> Option<String> {
     if let Some(tracker) = session.tracker_mut().filter(|_| !others.is_empty()) {
         tracker.reported_at_login = Some(others);
     }
-    let asked =
-        parameters.get(Tracked::APPLICATION_NAME).filter(|_| !tables.settings.global.startup.application_name_add_host);
+    let asked = parameters
+        .get(Tracked::APPLICATION_NAME)
+        .filter(|_| !tables.plan.settings.global.startup.application_name_add_host);
     let name = asked.and_then(cut_name);
     let notice = name.map(|(cut, notice)| (parameters.with(Tracked::APPLICATION_NAME, &cut), notice));
     let notice = notice.map(|(shorter, notice)| {
@@ -252,7 +253,7 @@ fn greet(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, pid: i32, remar
     let others = session.tracker().and_then(|tracker| tracker.reported_at_login.clone());
     let nothing = Reported::new();
     let others = others.as_deref().unwrap_or(&nothing);
-    let notify = &tables.settings.global.startup.login_notify_message;
+    let notify = &tables.plan.settings.global.startup.login_notify_message;
     step.actions.send_new(conn, |out| {
         Authentication::Ok.encode(out);
         if let Some(message) = remark {

@@ -43,8 +43,8 @@ impl Scene {
 
     /// Changes the settings, as far as the pool's rules follow them.
     pub(crate) fn configure(&mut self, change: impl FnOnce(&mut Settings)) {
-        change(Arc::make_mut(&mut self.tables.settings));
-        self.tables.pools[POOL].configure(&self.tables.settings);
+        change(Arc::make_mut(&mut self.tables.plan.settings));
+        self.tables.pools[POOL].configure(&self.tables.plan.settings);
     }
 
     /// Runs a rule.
@@ -71,7 +71,7 @@ impl Scene {
         let address = Arc::new(pool.take_host(idle_since));
         let parameters = Arc::new(tables.caches.tracked.empty());
         let database = Arc::clone(pool.database());
-        let encryption = Encryption::new(&tables.settings.global.tls, &address);
+        let encryption = Encryption::new(&tables.plan.settings.global.tls, &address);
         let identity = |name| ServerIdentity::new((serial, name), &address, encryption, database, 0, idle_since);
         let make = |name| Server::connecting(idle_since, POOL, identity(name), parameters);
         let conn = tables.servers.insert_with(make);
