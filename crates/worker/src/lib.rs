@@ -307,6 +307,7 @@ impl Worker {
         while let Some(next) = self.tables.agenda.next() {
             match next {
                 Next::Followup(followup) => self.follow_up(step, followup),
+                Next::Arm(timer) => timers::arm(&mut self.tables, step, timer),
                 Next::Place(server) => self.place(step, server),
                 Next::Reconsider(session) => self.reconsider(step, session),
                 Next::Feed(pool) => placement::feed(&mut self.tables, &mut self.limiters, step, pool),
@@ -318,6 +319,9 @@ impl Worker {
     fn follow_up_all(&mut self, step: &mut Step<'_>) {
         while let Some(followup) = self.tables.agenda.next_followup() {
             self.follow_up(step, followup);
+        }
+        while let Some(timer) = self.tables.agenda.next_timer() {
+            timers::arm(&mut self.tables, step, timer);
         }
     }
 
@@ -390,7 +394,7 @@ impl Worker {
             }
             self.obey(step, id, ordered);
             self.tables.agenda.feed(id);
-            timers::arm_pool(&mut self.tables, step, id);
+            self.tables.agenda.arm(Owner::Pool(id));
             // More sessions may be pinned now.
             self.tables.agenda.admit_to_pin(id);
             self.follow_up_all(step);
@@ -409,7 +413,7 @@ impl Worker {
         self.follow_up_all(step);
         orders::close_servers_unsent(&mut self.tables, step, before.orders.suspension);
         for conn in self.tables.servers.ids() {
-            timers::arm_server(&mut self.tables, conn);
+            self.tables.agenda.arm(Owner::Conn(conn));
         }
     }
 

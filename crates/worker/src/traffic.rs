@@ -20,6 +20,7 @@ use machine::Step;
 use machine::action::Source;
 use queueing::classes::ClassId;
 use queueing::commented::Commented;
+use units::deadline::Owner;
 use units::{ConnId, limits};
 
 use crate::Worker;
@@ -31,7 +32,7 @@ use crate::sessions::at_once::AtOnce;
 use crate::sessions::{
     at_once, console, definitions, halves, links, lost_servers, overdue_queries, replicating, waiters,
 };
-use crate::tables::{backpressure, timers};
+use crate::tables::backpressure;
 
 impl Worker {
     /// Reads a linked session's messages from `at`. Its last batch was refused by a limit that a reload has removed
@@ -382,14 +383,14 @@ impl Worker {
         }
         if let Some(pool) = attends {
             listener::attend(&mut self.tables, step, pool);
-            timers::arm_session(&mut self.tables, conn);
+            self.tables.agenda.arm(Owner::Conn(conn));
         }
         if deep {
             backpressure::balance_session(&mut self.tables, step, conn);
         }
         let is_released = may_be_done && links::release_if_done(&mut self.tables, step, server_id);
         if is_timed && !is_released {
-            timers::arm_session(&mut self.tables, conn);
+            self.tables.agenda.arm(Owner::Conn(conn));
         }
     }
 

@@ -15,13 +15,14 @@ use machine::moved_server::MovedServer;
 use machine::upgrade::{MovedReport, MovedSession};
 use session_state::login_report::LoginReport;
 use session_state::parameters::Parameters;
+use units::deadline::Owner;
 use units::{ConnId, PoolId, PoolKey};
 
 use crate::events::loans_received;
 use crate::servers::{chores, closed_servers, new_pools};
 use crate::sessions::{faults, links, welcome};
 use crate::tables::open_definitions::OpenDefinitions;
-use crate::tables::{Tables, suspension, timers};
+use crate::tables::{Tables, suspension};
 
 /// Takes in what another process has handed over.
 pub(crate) fn take_in(tables: &mut Tables, definitions: &mut OpenDefinitions, step: &mut Step<'_>, arrived: TakeIn) {
@@ -70,7 +71,7 @@ pub(crate) fn take_in(tables: &mut Tables, definitions: &mut OpenDefinitions, st
         // The process may end at any moment.
         return tables.agenda.refuse(conn, EndReason::ShuttingDown);
     }
-    timers::arm_session(tables, conn);
+    tables.agenda.arm(Owner::Conn(conn));
     match tables.sessions[conn].state() {
         SessionState::Linked { .. } => tables.agenda.go_on(conn),
         SessionState::Console { .. } => crate::sessions::console::console_received(tables, step, conn),

@@ -19,11 +19,11 @@ pub(crate) fn forget(tables: &mut Tables, step: &mut Step<'_>, id: PoolId) {
 pub(crate) fn try_to_forget(tables: &mut Tables, step: &mut Step<'_>, id: PoolId) {
     // No pool counts sessions that have ended and whose sockets are not closed yet.
     let lingers = tables.sessions.departing > 0 && tables.sessions.iter().any(|(_, session)| session.pool() == id);
-    if let Some(pool) = tables.pools.get_mut(id) {
+    if let Some(pool) = tables.pools.get(id) {
         let over = pool.is_deserted() && pool.exchange().is_calm() && !lingers;
         if !over {
             let at = step.now + limits::FORGET;
-            pool.arm(&mut tables.clock.deadlines, at);
+            tables.agenda.arm_by(id, at);
             return;
         }
         tables.pools.remove(id, &tables.plan.settings);

@@ -7,14 +7,15 @@ use machine::Step;
 use machine::action::Action;
 use machine::mail::{Exchange, Lent, ToCoordinator, ToWorker};
 use machine::sabotage::{Fault, does};
+use units::deadline::Owner;
 use units::{ConnId, Time, limits};
 
 use crate::servers::name_answers::taint;
 use crate::servers::{free_servers, new_pools, own_queries};
 use crate::sessions::{reports, welcome};
+use crate::tables::Tables;
 use crate::tables::open_definitions::OpenDefinitions;
 use crate::tables::stale::is_stale_since;
-use crate::tables::{Tables, timers};
 
 /// The other worker's mailbox was full: the server stays.
 fn lend_returned(tables: &mut Tables, step: &mut Step<'_>, lent: Lent) {
@@ -22,7 +23,7 @@ fn lend_returned(tables: &mut Tables, step: &mut Step<'_>, lent: Lent) {
     // Not again in this round: otherwise a full mailbox would keep the worker busy with this alone.
     pool.lend_returned(lent.to, step.now + limits::STRANGER);
     let id = pool.id();
-    timers::arm_pool(tables, step, id);
+    tables.agenda.arm(Owner::Pool(id));
     tables.pools.lends -= 1;
     adopt(tables, step, Server::of_lent(lent.server), lent.idle_since);
 }

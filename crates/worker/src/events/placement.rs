@@ -10,6 +10,7 @@ use machine::Step;
 use machine::mail::ToCoordinator;
 use queueing::queue::Waiter;
 use queueing::wait_events::WaitSampling;
+use units::deadline::Owner;
 use units::{ConnId, PoolId, Time, limits};
 
 use crate::limits::deadlines;
@@ -19,7 +20,7 @@ use crate::servers::{
     closed_servers, disturbances, empty_databases, idle_servers, listener, loans, name_polls, wait_samples,
 };
 use crate::sessions::{links, welcome};
-use crate::tables::{Tables, timers};
+use crate::tables::Tables;
 
 /// Hands out idle servers to waiters. Servers that must be checked first are checked, as many as there are waiters.
 fn place_idle(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<'_>, id: PoolId) {
@@ -186,7 +187,7 @@ pub(crate) fn feed(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step
     }
     let pool = &mut tables.pools[id];
     if pool.opening().is_paused(step.now) {
-        timers::arm_pool(tables, step, id);
+        tables.agenda.arm(Owner::Pool(id));
         return;
     }
     let lent =
@@ -202,5 +203,5 @@ pub(crate) fn feed(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step
         };
         step.actions.post_to_coordinator(ask);
     }
-    timers::arm_pool(tables, step, id);
+    tables.agenda.arm(Owner::Pool(id));
 }

@@ -13,10 +13,11 @@ use link::server_names::ServerNames;
 use link::session::SessionState;
 use machine::sabotage::{Fault, does};
 use machine::{Proved, Settings, Step};
+use units::deadline::Owner;
 use units::{ConnId, PoolId, limits};
 
 use crate::servers::closed_servers;
-use crate::tables::{Tables, timers};
+use crate::tables::Tables;
 
 const _: () = assert!(limits::POOLS_MAX < u32::MAX as usize);
 
@@ -42,7 +43,7 @@ pub(crate) fn reconfigure_session(tables: &mut Tables, conn: ConnId) {
     if removed && free && !does(&tables.plan.settings, Fault::RemoveSilently) {
         tables.agenda.refuse(conn, CloseReason::DatabaseRemoved);
     } else {
-        timers::arm_session(tables, conn);
+        tables.agenda.arm(Owner::Conn(conn));
     }
 }
 

@@ -12,13 +12,14 @@ use machine::observe::{Ends, Level, Topic};
 use machine::work::Done;
 use machine::{Secured, Step};
 use queueing::queue::Waiter;
+use units::deadline::Owner;
 use units::{ConnId, PoolId, Serial};
 use wire::frontend;
 
 use crate::servers::{capacity, chores, free_servers, new_pools};
 use crate::sessions::{lost_servers, replicating, reports, welcome};
+use crate::tables::Tables;
 use crate::tables::open_definitions::OpenDefinitions;
-use crate::tables::{Tables, timers};
 
 /// The coordinator granted a token: open a server, or give the token back if no session needs it any more.
 pub(crate) fn granted(tables: &mut Tables, definitions: &mut OpenDefinitions, step: &mut Step<'_>, grant: Grant) {
@@ -65,7 +66,7 @@ fn open_own_server(tables: &mut Tables, step: &mut Step<'_>, id: PoolId, serial:
     tables.pools[id].servers_mut().own_mut().opens();
     let server = open_server(tables, step, id, serial, Some(waiter.session));
     tables.sessions[waiter.session].open(server, waiter.since);
-    timers::arm_session(tables, waiter.session);
+    tables.agenda.arm(Owner::Conn(waiter.session));
 }
 
 /// `session`: whose own it will be.
@@ -88,7 +89,7 @@ fn open_server(
     let new = |name| Server::connecting(step.now, id, identity(name), empty);
     let conn = tables.servers.insert_with(new);
     step.actions.push(Action::Open { conn, address });
-    timers::arm_server(tables, conn);
+    tables.agenda.arm(Owner::Conn(conn));
     conn
 }
 

@@ -24,14 +24,15 @@ use queueing::commented::Commented;
 use queueing::limiting::limiter::{ClassLimiter, Passage, StatementLimiter};
 use queueing::limiting::{Allowance, Limit, TICK};
 use sql::Text;
+use units::deadline::Owner;
 use units::{ConnId, PoolId};
 
 use crate::limits::deadlines::waited;
 use crate::limits::limiters::{LimitWaiter, Limiters, Outcome};
 use crate::limits::permits::taken_permits;
 use crate::limits::{classes, deadlines, permits, refusals};
+use crate::tables::Tables;
 use crate::tables::followups::{Before, RequestError};
-use crate::tables::{Tables, timers};
 
 /// Whether a session's messages are forwarded.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -210,7 +211,7 @@ fn wait_at(
             session.wait(since, WaitFor::Limit, ticket, notified);
         }
     }
-    timers::arm_session(tables, conn);
+    tables.agenda.arm(Owner::Conn(conn));
     deadlines::apply_deadline(tables, limiters, step, conn, messages, Commented::Unread);
     permits::exchange_allowance(tables, limiters, step, before);
 }

@@ -19,6 +19,7 @@ use machine::mail::ToCoordinator;
 use queueing::limiting::limiter::LimitError;
 use queueing::refusals::{News, Reason};
 use units::ConnId;
+use units::deadline::Owner;
 use wire::backend::Status;
 use wire::frontend::tag;
 use wire::{Header, backend};
@@ -26,7 +27,7 @@ use wire::{Header, backend};
 use crate::limits::limiters::Limiters;
 use crate::limits::{permits, pin_queue};
 use crate::tables::followups::RequestError;
-use crate::tables::{Tables, backpressure, timers};
+use crate::tables::{Tables, backpressure};
 
 /// Sends the client the error. The rest of its batch is skipped, as PostgreSQL does after an error.
 pub(crate) fn refuse_for_now(
@@ -124,7 +125,7 @@ pub(crate) fn refuse_request(
         }
     });
     pin_queue::return_pin_permit(tables, conn);
-    timers::arm_session(tables, conn);
+    tables.agenda.arm(Owner::Conn(conn));
     if more {
         tables.agenda.reconsider(conn);
     } else {

@@ -53,7 +53,7 @@ pub(crate) fn remove_server(tables: &mut Tables, step: &mut Step<'_>, conn: Conn
     if is_at_work {
         let at = step.now + limits::ENDING;
         pool.servers_mut().ends_at(at);
-        pool.arm(&mut tables.clock.deadlines, at);
+        tables.agenda.arm_by(id, at);
     } else {
         let freed = ToCoordinator::Freed { pool: id, holder: tables.plan.id.into(), fresh: group == Group::Opening };
         step.actions.post_to_coordinator(freed);
@@ -90,7 +90,7 @@ pub(crate) fn ended(tables: &mut Tables, step: &mut Step<'_>, id: PoolId) {
         });
     }
     if let Some(at) = pool.servers().next_end() {
-        pool.arm(&mut tables.clock.deadlines, at);
+        tables.agenda.arm_by(id, at);
     }
     forget_database(tables, step.now, id);
 }

@@ -5,13 +5,14 @@ use link::server::{Chore, CloseReason, Server, ServerState};
 use link::server_questions::question_syncs;
 use machine::Step;
 use machine::sabotage::{Fault, does};
+use units::deadline::Owner;
 use units::{ConnId, limits};
 use wire::backend::Status;
 use wire::frontend;
 use wire::frontend::{CopyFail, Query};
 
 use crate::servers::{cancellers, chores, closed_servers, free_servers};
-use crate::tables::{Tables, timers};
+use crate::tables::Tables;
 
 /// A linked server loses its client: begins to read and discard the answers it still owes.
 pub(crate) fn detach(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId, torn: bool) {
@@ -61,7 +62,7 @@ pub(crate) fn stop(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
         return closed_servers::close_server(tables, step, conn, CloseReason::ClientGoneUnfinished);
     }
     cancellers::cancel_drain(tables, step, conn);
-    timers::arm_server(tables, conn);
+    tables.agenda.arm(Owner::Conn(conn));
 }
 
 pub(crate) fn drain_progress(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {

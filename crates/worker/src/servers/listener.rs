@@ -14,6 +14,7 @@ use machine::sabotage::{Fault, does};
 use session_state::parameters::Tracked;
 use session_state::state::{ListenerWait, Overflow, Subscriptions};
 use session_state::tracker::Tracker;
+use units::deadline::Owner;
 use units::table::Table;
 use units::{ConnId, PoolId};
 use wire::backend;
@@ -21,7 +22,7 @@ use wire::backend::{Notification, Status};
 use wire::frontend::Query;
 
 use crate::servers::{chores, idle_servers};
-use crate::tables::{Tables, backpressure, timers};
+use crate::tables::{Tables, backpressure};
 
 /// A session waits for its pool's listener: it should LISTEN or UNLISTEN.
 pub(crate) fn attend(tables: &mut Tables, step: &mut Step<'_>, id: PoolId) {
@@ -73,7 +74,7 @@ pub(crate) fn begin_round(tables: &mut Tables, step: &mut Step<'_>, server_id: C
     } else if listener.is_unused() {
         server.work_mut().begin_anew(step.now);
     }
-    timers::arm_server(tables, server_id);
+    tables.agenda.arm(Owner::Conn(server_id));
 }
 
 /// The tracker and the server of a session that listens or waits to listen. A session leaves the listener before it

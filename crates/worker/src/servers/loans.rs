@@ -10,10 +10,11 @@ use machine::Step;
 use machine::action::Action;
 use machine::mail::{Exchange, Lent, Mail, ToWorker};
 use queueing::board::Cell;
+use units::deadline::Owner;
 use units::{ConnId, Life, PoolId, Time, WorkerId, limits};
 
 use crate::servers::{chores, resting};
-use crate::tables::{Tables, timers};
+use crate::tables::Tables;
 
 pub(crate) fn lend(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId, to: WorkerId, since: Time) {
     let idle_since = tables.servers[server_id].work().since();
@@ -102,7 +103,7 @@ pub(crate) fn look_around(tables: &mut Tables, step: &mut Step<'_>, pool: PoolId
         return resting::rest_for_a_stranger(tables, step, pool);
     }
     let patience = entry.servers().patience();
-    timers::arm_pool(tables, step, pool);
+    tables.agenda.arm(Owner::Pool(pool));
     if step.now < waiting_since + patience {
         return;
     }
@@ -128,7 +129,7 @@ pub(crate) fn borrow(tables: &mut Tables, step: &mut Step<'_>, id: PoolId) -> u3
     let excess: u32 = others.clone().map(|worker| excess_of(&worker)).sum();
     // No other worker has more than it uses.
     let Some(rich) = others.max_by_key(excess_of).filter(|_| excess > 0) else { return 0 };
-    pool.arm(&mut tables.clock.deadlines, soon);
+    tables.agenda.arm_by(id, soon);
     beg(tables, step, id, rich);
     excess
 }

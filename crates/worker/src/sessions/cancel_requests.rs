@@ -14,6 +14,7 @@ use machine::action::Action;
 use machine::mail::{CancelTicket, ToDoor};
 use machine::sabotage::{Fault, does};
 use machine::{Secured, Step};
+use units::deadline::Owner;
 use units::{ConnId, Serial};
 
 use crate::limits::limiters::{Limiters, Outcome};
@@ -22,7 +23,7 @@ use crate::servers::{cancellers, drains, free_servers};
 use crate::sessions::links;
 use crate::tables::cancels::take_back;
 use crate::tables::owners::Servers;
-use crate::tables::{Tables, backpressure, timers};
+use crate::tables::{Tables, backpressure};
 
 /// The door has received a CancelRequest whose key names this worker. `ticket`: whom to tell when it has been carried out.
 pub(crate) fn cancel_requested(
@@ -124,7 +125,7 @@ fn cancel_waiting(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<
     tables.sessions[conn].stop_waiting(step.now);
     permits::leave_limits(tables, limiters, step, conn);
     pin_queue::return_pin_permit(tables, conn);
-    timers::arm_session(tables, conn);
+    tables.agenda.arm(Owner::Conn(conn));
     if more {
         // Whether the client is read again is decided when the rest of its messages has been looked at.
         tables.agenda.reconsider(conn);
@@ -193,7 +194,7 @@ pub(crate) fn canceller_done(tables: &mut Tables, step: &mut Step<'_>, conn: Con
             // If it is held for another reason too, the timeout of that begins now.
             server.work_mut().begin_anew(step.now);
             free_servers::free(tables, step, canceller.server);
-            timers::arm_server(tables, canceller.server);
+            tables.agenda.arm(Owner::Conn(canceller.server));
         }
         ServerState::Draining { .. } => drains::drain_progress(tables, step, canceller.server),
         ServerState::Linked(session) if is_over => {

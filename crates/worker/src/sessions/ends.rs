@@ -11,14 +11,15 @@ use machine::action::Action;
 use machine::mail::ToCoordinator;
 use machine::observe::{Level, Topic};
 use session_state::parameters::Tracked;
+use units::deadline::Owner;
 use units::{ConnId, PoolId, limits};
 
 use crate::limits::limiters::Limiters;
 use crate::limits::permits;
 use crate::servers::{closed_servers, drains, listener};
+use crate::tables::Tables;
 use crate::tables::followups::SessionEnd;
 use crate::tables::halves::Halves;
-use crate::tables::{Tables, timers};
 
 pub(crate) fn client_hung_up(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
     if tables.sessions.get(conn).is_some_and(|session| matches!(session.state(), SessionState::Leaving { .. })) {
@@ -81,7 +82,7 @@ fn close_when_written(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
     session.leave(step.now + limits::FAREWELL);
     step.actions.watch(conn, session.flow_mut(), false);
     tables.agenda.close(conn);
-    timers::arm_session(tables, conn);
+    tables.agenda.arm(Owner::Conn(conn));
 }
 
 /// The end of a round: sessions whose last message has been written are closed.

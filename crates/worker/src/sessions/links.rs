@@ -13,10 +13,11 @@ use machine::Step;
 use machine::sabotage::releases_early;
 use settings::{Fidelity, PoolMode};
 use units::ConnId;
+use units::deadline::Owner;
 
 use crate::servers::{closed_servers, disturbances, free_servers, listener};
 use crate::tables::timers::is_armed_idle;
-use crate::tables::{Tables, backpressure, timers};
+use crate::tables::{Tables, backpressure};
 
 /// Links a session and a server (I1). Returns whether the session's messages may go there at once.
 pub(crate) fn link(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, server_id: ConnId) -> bool {
@@ -165,7 +166,7 @@ pub(crate) fn release_if_done(tables: &mut Tables, step: &mut Step<'_>, server_i
     pool.take_back(step.now, server_id, server, tables.agenda.unpublished());
     tables.agenda.place(server_id);
     if !is_armed {
-        timers::arm_server(tables, server_id);
+        tables.agenda.arm(Owner::Conn(server_id));
     }
     true
 }
@@ -200,7 +201,7 @@ fn let_go(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, server_id: Con
         tables.agenda.refuse(conn, CloseReason::DatabaseRemoved);
     }
     if removed || !is_armed {
-        timers::arm_session(tables, conn);
+        tables.agenda.arm(Owner::Conn(conn));
     }
     let traces = tables.servers[server_id].traces();
     let used = traces.needs_reset() || traces.listens();

@@ -18,6 +18,7 @@ use machine::mail::{Failure, ToCoordinator};
 use machine::observe::{Level, Topic};
 use machine::{Action, Step};
 use queueing::refusals::Reason;
+use units::deadline::Owner;
 use units::{ConnId, PoolId};
 use wire::backend::{ErrorResponse, Fields, Status};
 use wire::{SqlState, backend, sqlstate};
@@ -27,7 +28,7 @@ use crate::limits::{permits, pin_queue, refusals};
 use crate::servers::{closed_servers, drains, listener};
 use crate::sessions::{replicating, welcome};
 use crate::tables::followups::SessionEnd;
-use crate::tables::{Tables, backpressure, timers};
+use crate::tables::{Tables, backpressure};
 
 /// The pooler's codes for a request whose server is lost. Others are PostgreSQL's.
 const OWN: [SqlState; 2] = [sqlstate::CONNECTION_FAILURE, sqlstate::QUERY_CANCELED];
@@ -154,7 +155,7 @@ fn outlive_server(
     }
     pin_queue::return_pin_permit(tables, conn);
     listener::send_notifications(tables, step, conn);
-    timers::arm_session(tables, conn);
+    tables.agenda.arm(Owner::Conn(conn));
     backpressure::balance_if_paused(tables, step, conn);
 }
 

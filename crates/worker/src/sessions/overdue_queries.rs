@@ -9,13 +9,14 @@ use machine::observe::{Level, Topic};
 use machine::sabotage::{Fault, does};
 use queueing::refusals::Reason;
 use units::ConnId;
+use units::deadline::Owner;
 use wire::sqlstate;
 
 use crate::limits::limiters::Limiters;
 use crate::limits::refusals;
 use crate::servers::cancellers;
 use crate::sessions::lost_servers;
-use crate::tables::{Tables, timers};
+use crate::tables::Tables;
 
 /// A session's query runs longer than it may: it is cancelled.
 pub(crate) fn cancel_overdue(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<'_>, conn: ConnId) {
@@ -34,7 +35,7 @@ pub(crate) fn cancel_overdue(tables: &mut Tables, limiters: &mut Limiters, step:
         tables.plan.settings.global.login.words.choose(RequestRefusal::QueryTimeout.to_string(), PGBOUNCERS_WORDS);
     tables.view().log_session(step, conn, Level::Warning, Topic::PoolerErrors, words);
     cancellers::cancel_linked(tables, step, conn, server_id, &RequestRefusal::QueryTimeout);
-    timers::arm_session(tables, conn);
+    tables.agenda.arm(Owner::Conn(conn));
 }
 
 /// No cancel is sent, or it had no effect: the server is closed. Its client gets an error, and goes on if nothing else is lost with the

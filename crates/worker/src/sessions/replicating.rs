@@ -23,6 +23,7 @@ use machine::action::Source;
 use machine::mail::ToCoordinator;
 use session_state::parameters::Reported;
 use units::ConnId;
+use units::deadline::Owner;
 use wire::backend::{Authentication, BackendKeyData, ParameterStatus, Status};
 use wire::{SqlState, backend};
 
@@ -31,7 +32,7 @@ use crate::limits::limiters::Limiters;
 use crate::servers::{chores, closed_servers};
 use crate::sessions::lost_servers;
 use crate::tables::notices::write_notice;
-use crate::tables::{Tables, backpressure, suspension, timers};
+use crate::tables::{Tables, backpressure, suspension};
 
 /// A session that replicates has arrived.
 pub(crate) fn begin(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
@@ -43,7 +44,7 @@ pub(crate) fn begin(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
     session.wait(step.now, WaitFor::Own, ticket, true);
     tables.agenda.feed(pool.id());
     tables.agenda.publish_shared(pool);
-    timers::arm_session(tables, conn);
+    tables.agenda.arm(Owner::Conn(conn));
 }
 
 /// Its server has logged in.

@@ -18,6 +18,7 @@ use session_state::parameters::{Reported, Tracked};
 use session_state::spelling::{Learnt, canonical};
 use session_state::state::State as SessionState;
 use session_state::tracker::Tracker;
+use units::deadline::Owner;
 use units::{ConnId, PoolId};
 use wire::backend::{Authentication, BackendKeyData, ErrorResponse, Status};
 use wire::{SqlState, backend};
@@ -27,7 +28,7 @@ use crate::servers::{closed_servers, disturbances, idle_servers, new_pools};
 use crate::sessions::{console, faults, links, replicating, waiters};
 use crate::tables::notices::write_notice;
 use crate::tables::open_definitions::OpenDefinitions;
-use crate::tables::{Tables, backpressure, suspension, timers};
+use crate::tables::{Tables, backpressure, suspension};
 
 /// Bytes of a name that PostgreSQL keeps (NAMEDATALEN, less its end).
 const NAME_LEN_MAX: usize = 63;
@@ -124,7 +125,7 @@ fn welcome_or_wait(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, pool:
     if shared {
         tables.agenda.publish(pool);
     }
-    timers::arm_session(tables, conn);
+    tables.agenda.arm(Owner::Conn(conn));
 }
 
 /// A client that is to get its server's process id gets a server first.
@@ -139,7 +140,7 @@ fn welcome_with_server(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, p
         Some(server) => welcome_linked(tables, step, conn, server),
         None => {
             waiters::begin_waiting(tables, step, conn, WaitFor::Login);
-            timers::arm_session(tables, conn);
+            tables.agenda.arm(Owner::Conn(conn));
         }
     }
 }
@@ -164,7 +165,7 @@ pub(crate) fn welcome_linked(tables: &mut Tables, step: &mut Step<'_>, conn: Con
     if !held {
         tables.agenda.go_on(conn);
     }
-    timers::arm_session(tables, conn);
+    tables.agenda.arm(Owner::Conn(conn));
 }
 
 /// A server has logged in: sessions that waited for its parameters go on.
@@ -195,7 +196,7 @@ fn welcome(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
     if !tables.sessions[conn].incoming().inbox().is_empty() {
         tables.agenda.reconsider(conn);
     }
-    timers::arm_session(tables, conn);
+    tables.agenda.arm(Owner::Conn(conn));
 }
 
 /// Gives a session the pool's parameters where the client has set none. Returns PostgreSQL's NOTICE about the client's

@@ -14,7 +14,7 @@ use queueing::board::{Board, Cell};
 use queueing::classes::DEFAULT;
 use units::{ConnId, PoolId, PoolKey, Serial, Time, WorkerId};
 
-use crate::tables::Tables;
+use crate::tables::{Tables, timers};
 
 pub(crate) const POOL: PoolId = PoolId(0);
 /// The worker whose tables these are, and the other home of its pool.
@@ -50,7 +50,11 @@ impl Scene {
     /// Runs a rule.
     pub(crate) fn run<T>(&mut self, rule: impl FnOnce(&mut Tables, &mut Step<'_>) -> T) -> T {
         let mut step = Step { now: self.now, board: &self.board, actions: &mut self.actions };
-        rule(&mut self.tables, &mut step)
+        let done = rule(&mut self.tables, &mut step);
+        while let Some(timer) = self.tables.agenda.next_timer() {
+            timers::arm(&mut self.tables, &mut step, timer);
+        }
+        done
     }
 
     /// What rules have asked for since this was called last.
