@@ -8,7 +8,8 @@ use units::deadline::Owner;
 use units::{ConnId, PoolId, Time};
 use wire::SqlState;
 
-use crate::tables::followups::{Before, Fatal, Followup, Followups, RequestError, SessionEnd};
+use crate::tables::followups::{Before, Fatal, Followup, RequestError, SessionEnd};
+use crate::tables::stages::{InOrder, Stage};
 
 /// The next thing to do in a step.
 #[derive(Debug)]
@@ -17,6 +18,8 @@ pub(crate) enum Next {
     Followup(Followup),
     /// A timer may have to be set.
     Arm(Arm),
+    /// The event of this step has another stage.
+    Stage(Stage),
     /// A server is free: find work for it.
     Place(ConnId),
     /// A session may go on: it has more messages, or its wait is over.
@@ -37,8 +40,9 @@ pub(crate) enum Arm {
 /// The lists of one worker.
 #[derive(Debug, Default)]
 pub(crate) struct Agenda {
-    followups: Followups,
+    followups: InOrder<Followup>,
     timers: Vec<Arm>,
+    stages: InOrder<Stage>,
     free_servers: Vec<ConnId>,
     sessions: Vec<ConnId>,
     pools_to_feed: Vec<PoolId>,
@@ -115,16 +119,21 @@ impl Agenda {
         self.timers.push(Arm::By(pool, at));
     }
 
+    /// The event is not dealt with yet: this stage comes once all followups are done.
+    pub(crate) fn then(&mut self, stage: Stage) {
+        self.stages.push(stage);
+    }
+
     pub(crate) fn follow(&mut self, followup: Followup) {
         self.followups.push(followup);
     }
 
-    #[inline]
+    #[cfg(test)]
     pub(crate) fn next_followup(&mut self) -> Option<Followup> {
         self.followups.next()
     }
 
-    #[inline]
+    #[cfg(test)]
     pub(crate) fn next_timer(&mut self) -> Option<Arm> {
         self.timers.pop()
     }
@@ -141,7 +150,8 @@ impl Agenda {
         self.pools_to_feed.push(pool);
     }
 
-    /// What is to be done next in this step: followups and timers first, then servers, sessions and pools, the newest of each first.
+    /// What is to be done next in this step: followups and timers first, then the event's next stage,
+    /// then servers, sessions and pools, the newest of each first.
     #[inline]
     pub(crate) fn next(&mut self) -> Option<Next> {
         if let Some(followup) = self.followups.next() {
@@ -149,6 +159,9 @@ impl Agenda {
         }
         if let Some(timer) = self.timers.pop() {
             return Some(Next::Arm(timer));
+        }
+        if let Some(stage) = self.stages.next() {
+            return Some(Next::Stage(stage));
         }
         if let Some(server) = self.free_servers.pop() {
             return Some(Next::Place(server));
@@ -163,6 +176,7 @@ impl Agenda {
     pub(crate) fn is_empty(&self) -> bool {
         self.followups.is_empty()
             && self.timers.is_empty()
+            && self.stages.is_empty()
             && self.free_servers.is_empty()
             && self.sessions.is_empty()
             && self.pools_to_feed.is_empty()

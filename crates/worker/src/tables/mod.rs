@@ -30,6 +30,7 @@ pub(crate) mod pool_table;
 #[cfg(test)]
 pub(crate) mod scene;
 pub(crate) mod showing;
+pub(crate) mod stages;
 pub(crate) mod stale;
 pub(crate) mod stopping;
 pub(crate) mod suspension;
