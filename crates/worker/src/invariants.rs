@@ -30,7 +30,7 @@ pub(crate) fn check(tables: &Tables) -> Result<(), Violation> {
         servers: tables.servers.iter().collect(),
         pools: tables.pools.iter().collect(),
         settled: tables.agenda.is_empty(),
-        stopping: tables.stopping.refuses_new_work(),
+        stopping: tables.clock.stopping.refuses_new_work(),
     };
     links_agree(&parts)?;
     pools_are_there(tables, &parts)?;
@@ -179,7 +179,7 @@ fn no_session_waits_beside_an_idle_server(parts: &Parts<'_>) -> Result<(), Viola
 
 /// I10: a client of the console keeps no more than it may, and nothing stays of one that has left.
 fn consoles_are_bounded(tables: &Tables) -> Result<(), Violation> {
-    for (conn, console) in tables.consoles.iter() {
+    for (conn, console) in tables.sessions.consoles.iter() {
         let is_there =
             tables.sessions.get(conn).is_some_and(|session| matches!(session.state(), SessionState::Console { .. }));
         ensure(10, is_there, || format!("{conn:?} has left, and is kept as a client of the console"))?;

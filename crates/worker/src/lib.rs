@@ -30,30 +30,29 @@ pub use tables::view::View;
 
 use connections::flow::Flow;
 use link::server::CloseReason;
-use link::server_login;
 use machine::action::{Action, Actions};
 use machine::event::Event;
 use machine::mail::{Exchange, Mail, ToWorker};
 use machine::pids::PidKey;
 use machine::snapshot::{Look, ObjectSizes, QueryCounts};
-use machine::{DatabaseOrders, Settings, Snapshot, Step, Violation};
+use machine::{Settings, Snapshot, Step, Violation};
 use queueing::board::Board;
 use units::deadline::Owner;
 use units::{ConnId, Kind, Life, PoolId, Time, WorkerId};
 
-use crate::chaos::chaos;
 use crate::events::{
     arrivals, departures, due, forgotten_pools, loans_received, orders, placement, reloads, renewals, rounds,
     server_logins, sockets, stops,
 };
 use crate::limits::limiters::Limiters;
-use crate::limits::{admission, classes, permits};
+use crate::limits::{admission, permits};
 use crate::servers::{capacity, closed_servers, empty_databases, listener, loans, wait_samples};
 use crate::sessions::{cancel_requests, console, definitions, ends, faults, links, lost_servers, reports, welcome};
 use crate::tables::agenda::Next;
 use crate::tables::followups::Followup;
 use crate::tables::halves::Halves;
 use crate::tables::open_definitions::OpenDefinitions;
+use crate::tables::stages::Stage;
 use crate::tables::{Tables, suspension, timers};
 
 /// One worker.
@@ -65,6 +64,7 @@ pub struct Worker {
     halves: Halves,
     /// The life that the coordinator has not heard of yet: what it sends is meant for the worker before.
     unnoted: Option<Life>,
+    steps: u64,
 }
 
 impl Worker {
@@ -78,6 +78,7 @@ impl Worker {
             definitions: OpenDefinitions::default(),
             halves: Halves::default(),
             unnoted: None,
+            steps: 0,
         }
     }
 
@@ -85,7 +86,7 @@ impl Worker {
     /// with it.
     pub fn set_secret(&mut self, secret: &[u8; 32]) {
         self.tables.caches.catalog.set_secret(secret);
-        self.tables.cancels.pid_key = PidKey::of_secret(secret);
+        self.tables.servers.cancels.pid_key = PidKey::of_secret(secret);
     }
 
     /// A read-only view of it.
@@ -121,27 +122,28 @@ impl Worker {
     pub fn snapshot(&self, now: Time, look: Look) -> Snapshot {
         let view = self.tables.view();
         Snapshot {
-            worker: Some(self.tables.id),
+            worker: Some(self.tables.plan.id),
             now,
             pools: view.pools_shown(now),
             clients: view.clients_shown(look),
             servers: view.servers_shown(now, look),
             queries: queries_shown(&self.tables, look),
-            lends: self.tables.counts.lends,
-            console_logins: self.tables.counts.console_logins,
-            rotations: self.tables.chaos.as_ref().map(|chaos| chaos.rotations()).unwrap_or_default(),
+            lends: self.tables.pools.lends,
+            console_logins: self.tables.sessions.console_logins,
+            rotations: self.tables.servers.chaos.as_ref().map(|chaos| chaos.rotations()).unwrap_or_default(),
             limits: self.limiters.class_counts(),
             statements: self
                 .limiters
                 .statement_counts(permits::taken_permits(&self.tables.sessions, &self.tables.servers)),
             refusals: self
                 .tables
+                .pools
                 .refusals
                 .counts(|pool| self.tables.pools.get(pool).map(|pool| pool.key().clone()))
                 .collect(),
             past: self.tables.pools.past().collect(),
             sessions: self.tables.sessions.len() as u32,
-            steps: self.tables.counts.steps,
+            steps: self.steps,
             sizes: if look == Look::Connections { view.object_sizes() } else { ObjectSizes::default() },
             suspension: suspension::counts(&self.tables),
         }
@@ -163,18 +165,18 @@ impl Worker {
         deal_with: impl FnOnce(&mut Worker, &mut Step<'_>),
     ) {
         debug_assert!(actions.is_empty(), "the actions of the last step were not carried out");
-        self.tables.counts.steps += 1;
+        self.steps += 1;
         let mut step = Step { now, board, actions };
         deal_with(self, &mut step);
         self.run_followups(&mut step);
-        if self.tables.stopping.has_begun() {
+        if self.tables.clock.stopping.has_begun() {
             stops::finish_if_done(&mut self.tables, &mut step);
         }
     }
 
     #[inline(always)]
     fn received(&mut self, step: &mut Step<'_>, conn: ConnId, bytes: &[u8]) {
-        self.tables.stopping.walk.note_change();
+        self.tables.clock.stopping.walk.note_change();
         match conn.kind() {
             Kind::Client => self.client_received(step, conn, bytes),
             Kind::Server => self.server_received(step, conn, bytes),
@@ -186,7 +188,7 @@ impl Worker {
     fn dispatch(&mut self, step: &mut Step<'_>, event: Event<'_>) {
         // A deadline is noted where one is reached: the walk has some of its own.
         if !matches!(event, Event::RoundEnded | Event::DeadlineReached) {
-            self.tables.stopping.walk.note_change();
+            self.tables.clock.stopping.walk.note_change();
         }
         match event {
             Event::Received { conn, bytes } => self.received(step, conn, bytes),
@@ -221,11 +223,10 @@ impl Worker {
             Event::Returned(mail) => loans_received::returned(&mut self.tables, step, mail),
             Event::DeadlineReached => self.deadline_reached(step),
             Event::RoundEnded => {
-                if self.tables.stopping.walks() {
+                if self.tables.clock.stopping.walks() {
                     departures::look_who_leaves(&mut self.tables, &mut self.limiters, &mut self.halves, step);
-                    self.follow_up_all(step);
                 }
-                rounds::round_ended(&mut self.tables, step);
+                self.tables.agenda.then(Stage::EndRound);
             }
         }
     }
@@ -269,10 +270,10 @@ impl Worker {
             }
             ToWorker::Received { pool, life } => loans::lend_received(&mut self.tables, pool, life),
             ToWorker::Exchange(Exchange::Beg { pool, from }) => loans::begged(&mut self.tables, step, pool, from),
-            ToWorker::Configure(settings) => self.configure(step, settings),
-            ToWorker::HandOver => self.tables.stopping.hand_over(),
-            ToWorker::EndWhatStays => self.tables.stopping.end_what_stays(),
-            ToWorker::GoOn => self.tables.stopping.go_on(),
+            ToWorker::Configure(settings) => reloads::configure(&mut self.tables, settings),
+            ToWorker::HandOver => self.tables.clock.stopping.hand_over(),
+            ToWorker::EndWhatStays => self.tables.clock.stopping.end_what_stays(),
+            ToWorker::GoOn => self.tables.clock.stopping.go_on(),
             ToWorker::TakeIn(arrived) => arrivals::take_in(&mut self.tables, &mut self.definitions, step, *arrived),
             ToWorker::Defines { definition, session } => {
                 definitions::note_definition(&mut self.tables, &mut self.definitions, step, definition, session)
@@ -304,6 +305,8 @@ impl Worker {
         while let Some(next) = self.tables.agenda.next() {
             match next {
                 Next::Followup(followup) => self.follow_up(step, followup),
+                Next::Arm(timer) => timers::arm(&mut self.tables, step, timer),
+                Next::Stage(stage) => self.go_on(step, stage),
                 Next::Place(server) => self.place(step, server),
                 Next::Reconsider(session) => self.reconsider(step, session),
                 Next::Feed(pool) => placement::feed(&mut self.tables, &mut self.limiters, step, pool),
@@ -311,10 +314,27 @@ impl Worker {
         }
     }
 
-    /// Works off the agenda's followups at once.
-    fn follow_up_all(&mut self, step: &mut Step<'_>) {
-        while let Some(followup) = self.tables.agenda.next_followup() {
-            self.follow_up(step, followup);
+    fn go_on(&mut self, step: &mut Step<'_>, stage: Stage) {
+        match stage {
+            Stage::EndRound => rounds::round_ended(&mut self.tables, step),
+            Stage::Deadlines => self.next_deadline_reached(step),
+            Stage::Pools(reload) => {
+                reloads::reload_next_pool(&mut self.tables, &mut self.limiters, &mut self.definitions, step, reload)
+            }
+            Stage::KillServers(pool) => {
+                orders::kill_servers(&mut self.tables, step, pool);
+                reloads::finish_pool(&mut self.tables, step, pool);
+            }
+            Stage::Sessions(before, sessions) => reloads::reload_next_session(&mut self.tables, before, sessions),
+            Stage::Servers(before, servers) => reloads::reload_next_server(&mut self.tables, step, before, servers),
+            Stage::Suspend(before) => {
+                orders::suspend_or_resume(&mut self.tables, step, before.orders.suspension);
+                self.tables.agenda.then(Stage::CloseUnsent(before));
+            }
+            Stage::CloseUnsent(before) => {
+                orders::close_servers_unsent(&mut self.tables, step, before.orders.suspension);
+                reloads::arm_servers(&mut self.tables);
+            }
         }
     }
 
@@ -337,105 +357,25 @@ impl Worker {
         }
     }
 
-    /// Takes new settings. Servers of databases that changed are closed when they are released. Clients of databases
-    /// that were removed get an error.
-    fn configure(&mut self, step: &mut Step<'_>, settings: Arc<Settings>) {
-        if settings.global.tests != self.tables.settings.global.tests {
-            self.tables.chaos = chaos(&settings, self.tables.id.0);
-        }
-        let before = std::mem::replace(&mut self.tables.settings, settings);
-        let mut servers = reloads::servers_by_pool(&self.tables);
-        self.tables.caches.statistics.configure(&self.tables.settings);
-        self.tables.caches.slow_lines.configure(&self.tables.settings);
-        reloads::take_up(&mut self.tables);
-        for id in self.tables.pools.ids() {
-            // Ids are common to all workers: this pool may not exist here.
-            let Some(pool) = self.tables.pools.get_mut(id) else { continue };
-            let own = servers.remove(&id).unwrap_or_default();
-            let found = self.tables.settings.database(&pool.key().database);
-            match found {
-                Some(_) => pool.restore(),
-                None => pool.remove(),
-            }
-            let other_password = reloads::has_another_password(pool, &self.tables.settings, &before);
-            if other_password {
-                pool.opening_mut().prove(Arc::default());
-            }
-            let (ordered, asked_for_base) = (pool.rules().orders(), server_login::asks_for_base(pool, &before));
-            let concerned = reloads::are_concerned(pool, found.as_deref(), &self.tables.settings);
-            let changed = concerned || other_password;
-            if let Some(found) = found {
-                pool.take_entry(found);
-            }
-            pool.configure(&self.tables.settings);
-            // Its size may be fixed from now on.
-            pool.measured_mut().forget_wait_sample();
-            let reads_catalogue = pool.rules().follows() && self.tables.settings.reads_catalogue;
-            if pool.known_mut().configure(reads_catalogue, changed) {
-                self.definitions.doubt_in(pool, step.now);
-            }
-            if changed {
-                pool.entry_changed(other_password);
-                let why = match concerned {
-                    _ if pool.is_removed() => CloseReason::DatabaseRemoved,
-                    true => CloseReason::DatabaseChanged,
-                    false => CloseReason::PasswordChanged,
-                };
-                closed_servers::retire_servers(&mut self.tables, step, own, |_| true, &why);
-            } else {
-                reloads::retire_outdated(&mut self.tables, step, id, own, (&before, asked_for_base));
-            }
-            self.obey(step, id, ordered);
-            self.tables.agenda.feed(id);
-            timers::arm_pool(&mut self.tables, step, id);
-            // More sessions may be pinned now.
-            self.tables.agenda.admit_to_pin(id);
-            self.follow_up_all(step);
-        }
-        classes::reclassify(&mut self.tables, &before);
-        admission::configure_limits(&mut self.tables, &mut self.limiters, step);
-        for conn in self.tables.sessions.ids() {
-            reloads::reconfigure_session(&mut self.tables, conn);
-            self.follow_up_all(step);
-        }
-        for conn in self.tables.servers.ids() {
-            closed_servers::close_fast(&mut self.tables, step, conn);
-            self.follow_up_all(step);
-        }
-        orders::suspend_or_resume(&mut self.tables, step, before.orders.suspension);
-        self.follow_up_all(step);
-        orders::close_servers_unsent(&mut self.tables, step, before.orders.suspension);
-        for conn in self.tables.servers.ids() {
-            timers::arm_server(&mut self.tables, conn);
-        }
-    }
-
-    /// Carries out what was ordered for a pool's database since its orders were `before`.
-    fn obey(&mut self, step: &mut Step<'_>, id: PoolId, before: DatabaseOrders) {
-        if orders::is_killed(&self.tables, id, before) {
-            orders::kill_sessions(&mut self.tables, id);
-            self.follow_up_all(step);
-            orders::kill_servers(&mut self.tables, step, id);
-        }
-        orders::close_free(&mut self.tables, step, id);
-    }
-
     fn deadline_reached(&mut self, step: &mut Step<'_>) {
         admission::tidy_limits(&mut self.tables, &mut self.limiters, step);
-        self.follow_up_all(step);
-        while let Some((at, owner)) = self.tables.deadlines.pop_due(step.now) {
-            self.tables.stopping.walk.note_change();
-            match owner {
-                Owner::Conn(conn) => match conn.kind() {
-                    Kind::Client => due::session_due(&mut self.tables, &mut self.limiters, step, conn, at),
-                    Kind::Server => due::server_due(&mut self.tables, step, conn, at),
-                    Kind::Cancel => due::canceller_due(&mut self.tables, step, conn, at),
-                    Kind::Login | Kind::Lookup | Kind::Peer => {}
-                },
-                Owner::Pool(pool) => due::pool_due(&mut self.tables, step, pool, at),
-            }
-            self.follow_up_all(step);
+        self.tables.agenda.then(Stage::Deadlines);
+    }
+
+    /// The next deadline that has passed, if there is one.
+    fn next_deadline_reached(&mut self, step: &mut Step<'_>) {
+        let Some((at, owner)) = self.tables.clock.deadlines.pop_due(step.now) else { return };
+        self.tables.clock.stopping.walk.note_change();
+        match owner {
+            Owner::Conn(conn) => match conn.kind() {
+                Kind::Client => due::session_due(&mut self.tables, &mut self.limiters, step, conn, at),
+                Kind::Server => due::server_due(&mut self.tables, step, conn, at),
+                Kind::Cancel => due::canceller_due(&mut self.tables, step, conn, at),
+                Kind::Login | Kind::Lookup | Kind::Peer => {}
+            },
+            Owner::Pool(pool) => due::pool_due(&mut self.tables, step, pool, at),
         }
+        self.tables.agenda.then(Stage::Deadlines);
     }
 }
 
@@ -469,19 +409,19 @@ impl machine::Machine for Worker {
     }
 
     fn next_deadline(&self) -> Option<Time> {
-        if self.tables.settings.orders.is_suspended() {
+        if self.tables.plan.settings.orders.is_suspended() {
             return None;
         }
-        let next = self.tables.deadlines.next();
-        let others = [self.limiters.next_at(), self.tables.stopping.walks_at()];
+        let next = self.tables.clock.deadlines.next();
+        let others = [self.limiters.next_at(), self.tables.clock.stopping.walks_at()];
         others.into_iter().flatten().fold(next, |next, at| Some(next.map_or(at, |next| next.min(at))))
     }
 
     fn awaits_round_end(&self) -> bool {
-        self.tables.stopping.walks()
+        self.tables.clock.stopping.walks()
             || !self.tables.pools.shared().is_empty()
             || self.tables.agenda.awaits_round_end()
-            || self.tables.cancels.are_awaited()
+            || self.tables.servers.cancels.are_awaited()
     }
 
     fn recycle(&mut self, buffer: Vec<u8>) {

@@ -19,6 +19,7 @@ use machine::Step;
 use machine::action::Source;
 use queueing::classes::ClassId;
 use queueing::commented::Commented;
+use units::deadline::Owner;
 use units::{ConnId, limits};
 use wire::backend::Status;
 
@@ -29,7 +30,7 @@ use crate::limits::{admission, classes, deadlines, full_queues, linked, permits,
 use crate::servers::{cancellers, closed_servers, disturbances, drains, free_servers, idle_servers, listener};
 use crate::sessions::links::AtOnce;
 use crate::sessions::{console, definitions, halves, links, lost_servers, overdue_queries, replicating, waiters};
-use crate::tables::{backpressure, timers};
+use crate::tables::backpressure;
 
 impl Worker {
     /// Reads a linked session's messages from `at`. Its last batch was refused by a limit that a reload has removed
@@ -62,7 +63,7 @@ impl Worker {
     fn class_for(&mut self, conn: ConnId, bytes: &[u8]) -> (ClassId, Commented) {
         let claim = self.tables.sessions[conn].claim();
         // A session that the limits of its class have admitted stays in that class.
-        if self.tables.settings.classes.is_single() || matches!(claim.admission(), Admission::In { .. }) {
+        if self.tables.plan.settings.classes.is_single() || matches!(claim.admission(), Admission::In { .. }) {
             return (claim.class(), Commented::Unread);
         }
         classes::classify(&mut self.tables, conn, bytes)
@@ -81,7 +82,7 @@ impl Worker {
         let session = &mut self.tables.sessions[conn];
         session.requests(step.now);
         let pool = session.pool();
-        if self.tables.stopping.refuses_new_work() {
+        if self.tables.clock.stopping.refuses_new_work() {
             self.tables.agenda.refuse(conn, EndReason::ShuttingDown);
             return;
         }
@@ -138,13 +139,19 @@ impl Worker {
 
     /// Bytes of a server that is logging in.
     fn login_received(&mut self, step: &mut Step<'_>, conn: ConnId, bytes: &[u8]) {
-        let server = &mut self.tables.servers[conn];
+        let server = &mut self.tables.servers.table[conn];
         let pool = &self.tables.pools[server.pool()];
         let mut inbox = server.incoming_mut().take_inbox();
         inbox.extend_from_slice(bytes);
         let mut at = 0;
-        let mut login =
-            ServerLogin { step, conn, server, pool, settings: &self.tables.settings, random: &mut self.tables.random };
+        let mut login = ServerLogin {
+            step,
+            conn,
+            server,
+            pool,
+            settings: &self.tables.plan.settings,
+            random: &mut self.tables.servers.random,
+        };
         match login.read(&inbox, &mut at) {
             Ok(LoginEnd::Open) => {}
             Ok(LoginEnd::Ready) => server_logins::logged_in(&mut self.tables, step, conn),
@@ -357,7 +364,7 @@ impl Worker {
         }
         let crowded = server.hold().is_on() && session.incoming().inbox().len() >= limits::CHUNK_LEN_MAX;
         let deep = server.ledger().depth() >= limits::OWED_MAX || crowded;
-        let is_faulty = machine::sabotage::is_on(&self.tables.settings);
+        let is_faulty = machine::sabotage::is_on(&self.tables.plan.settings);
         let may_be_done = server.is_clean() || server.end().close_needed().is_some() || is_faulty;
         let is_timed = pool.rules().times_links() || session.is_torn() || !session.flow().is_clear();
         definitions
@@ -371,14 +378,14 @@ impl Worker {
         }
         if let Some(pool) = attends {
             listener::attend(&mut self.tables, step, pool);
-            timers::arm_session(&mut self.tables, conn);
+            self.tables.agenda.arm(Owner::Conn(conn));
         }
         if deep {
             backpressure::balance_session(&mut self.tables, step, conn);
         }
         let is_released = may_be_done && links::release_if_done(&mut self.tables, step, server_id);
         if is_timed && !is_released {
-            timers::arm_session(&mut self.tables, conn);
+            self.tables.agenda.arm(Owner::Conn(conn));
         }
     }
 
@@ -424,7 +431,7 @@ impl Worker {
     #[inline(always)]
     fn answers(&mut self, step: &mut Step<'_>, conn: ConnId, bytes: &[u8], source: Source) {
         let others = definitions::other_workers(&self.tables);
-        let server = &mut self.tables.servers[conn];
+        let server = &mut self.tables.servers.table[conn];
         server.count_drained(bytes.len());
         let client = server.session();
         let pool = &mut self.tables.pools[server.pool()];
@@ -445,8 +452,8 @@ impl Worker {
                     step.actions.send(*id, source, 0, bytes.len());
                     let id = *id;
                     if status == Some(Status::Idle)
-                        && self.tables.chaos.is_none()
-                        && !machine::sabotage::is_on(&self.tables.settings)
+                        && self.tables.servers.chaos.is_none()
+                        && !machine::sabotage::is_on(&self.tables.plan.settings)
                         && links::end_plainly(plain, step, &mut self.tables.agenda)
                     {
                         return;
@@ -547,7 +554,7 @@ impl Worker {
                 }
             }
             ServerState::Busy(chore) => {
-                if let Some(chaos) = self.tables.chaos.as_mut().filter(|_| !rows.is_empty()) {
+                if let Some(chaos) = self.tables.servers.chaos.as_mut().filter(|_| !rows.is_empty()) {
                     chaos.rows(conn, rows);
                 }
                 chore_answers::chore_progress(&mut self.tables, &mut self.limiters, step, conn, chore, chore_error);

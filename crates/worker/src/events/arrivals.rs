@@ -15,18 +15,19 @@ use machine::moved_server::MovedServer;
 use machine::upgrade::{MovedReport, MovedSession};
 use session_state::login_report::LoginReport;
 use session_state::parameters::Parameters;
+use units::deadline::Owner;
 use units::{ConnId, PoolId, PoolKey};
 
 use crate::events::loans_received;
 use crate::servers::{chores, closed_servers, new_pools};
 use crate::sessions::{faults, links, welcome};
 use crate::tables::open_definitions::OpenDefinitions;
-use crate::tables::{Tables, suspension, timers};
+use crate::tables::{Tables, suspension};
 
 /// Takes in what another process has handed over.
 pub(crate) fn take_in(tables: &mut Tables, definitions: &mut OpenDefinitions, step: &mut Step<'_>, arrived: TakeIn) {
     let TakeIn { luggage, pool, homes, life } = arrived;
-    let is_expected = life == tables.life;
+    let is_expected = life == tables.plan.life;
     let is_console = luggage.session.as_ref().is_some_and(|session| session.console.is_some());
     let is_known = is_console || has_pool(tables, definitions, pool, &luggage.key, homes);
     if let Some(entry) = tables.pools.get_mut(pool) {
@@ -39,7 +40,7 @@ pub(crate) fn take_in(tables: &mut Tables, definitions: &mut OpenDefinitions, st
         }
     }
     // KILL was ordered while it was on its way.
-    let is_killed = tables.settings.orders.of(&luggage.key.database).kills != luggage.kills;
+    let is_killed = tables.plan.settings.orders.of(&luggage.key.database).kills != luggage.kills;
     let session = luggage.session.map(|session| arrive(tables, step, pool, session));
     if let Some(server) = luggage.server {
         // A reload has removed its database, or not brought it: it is closed.
@@ -50,7 +51,7 @@ pub(crate) fn take_in(tables: &mut Tables, definitions: &mut OpenDefinitions, st
             }
             Some(server_id) => settle(tables, step, server_id, session),
             None => {
-                let (worker, fresh) = (tables.id, false);
+                let (worker, fresh) = (tables.plan.id, false);
                 step.actions.post_to_coordinator(ToCoordinator::Freed { pool, holder: worker.into(), fresh });
             }
         }
@@ -66,11 +67,11 @@ pub(crate) fn take_in(tables: &mut Tables, definitions: &mut OpenDefinitions, st
     if is_killed && !is_console {
         return tables.agenda.refuse(conn, CloseReason::DatabaseRemoved);
     }
-    if tables.stopping.is_finished() {
+    if tables.clock.stopping.is_finished() {
         // The process may end at any moment.
         return tables.agenda.refuse(conn, EndReason::ShuttingDown);
     }
-    timers::arm_session(tables, conn);
+    tables.agenda.arm(Owner::Conn(conn));
     match tables.sessions[conn].state() {
         SessionState::Linked { .. } => tables.agenda.go_on(conn),
         SessionState::Console { .. } => crate::sessions::console::console_received(tables, step, conn),
@@ -111,7 +112,7 @@ fn arrive(tables: &mut Tables, step: &mut Step<'_>, pool: PoolId, moved: MovedSe
     let caches = &mut tables.caches;
     let conn = tables.sessions.insert_with(|name| moving::arrived(now, name, pool, moved, caches));
     step.actions.push(Action::Adopt { conn });
-    tables.cancels.note_pid(pid, conn);
+    tables.servers.cancels.note_pid(pid, conn);
     if let Some(entry) = tables.pools.get_mut(pool) {
         tables.sessions[conn].share_names(entry.key());
         entry.counts_mut().session_came();

@@ -73,7 +73,7 @@ fn is_excused(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, chore: Cho
     match chore {
         Chore::Poison | Chore::Compare => {
             let words = words.to_owned();
-            let complaint = tables.chaos.as_mut().and_then(|chaos| chaos.refused(chore, conn, pool, words));
+            let complaint = tables.servers.chaos.as_mut().and_then(|chaos| chaos.refused(chore, conn, pool, words));
             if let Some(text) = complaint {
                 tables.view().log_server(step, conn, Level::Debug, Topic::General, text);
             }

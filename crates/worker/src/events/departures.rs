@@ -26,10 +26,10 @@ use crate::tables::halves::Halves;
 
 /// The end of a round, in an online upgrade or late in a shutdown: who can move does, and who is to end is put on the agenda.
 pub(crate) fn look_who_leaves(tables: &mut Tables, limiters: &mut Limiters, halves: &mut Halves, step: &mut Step<'_>) {
-    let (hands_over, ends) = (tables.stopping.hands_over(), tables.stopping.ends_sessions());
+    let (hands_over, ends) = (tables.clock.stopping.hands_over(), tables.clock.stopping.ends_sessions());
     let (slots, pools) = (tables.sessions.slots(), tables.pools.count());
     // Sessions come first: a pool without any keeps no server.
-    for number in tables.stopping.walk.round(step.now, slots + pools) {
+    for number in tables.clock.stopping.walk.round(step.now, slots + pools) {
         if number >= slots {
             if hands_over {
                 hand_over_idle_servers(tables, step, PoolId((number - slots) as u32));
@@ -70,7 +70,7 @@ fn hand_over_session(
     conn: ConnId,
 ) {
     // Statements that a console's client has prepared are kept here.
-    if tables.consoles.get(conn).is_some_and(|console| !console.is_fresh()) {
+    if tables.sessions.consoles.get(conn).is_some_and(|console| !console.is_fresh()) {
         return;
     }
     if let Some(moved) = moved_session(tables, conn) {
@@ -108,7 +108,7 @@ fn hand_over_pair(
 
 fn moved_session(tables: &Tables, conn: ConnId) -> Option<MovedSession> {
     let session = &tables.sessions[conn];
-    let pid = tables.cancels.other_pid_of(conn).unwrap_or_else(|| session.identity().pid(conn));
+    let pid = tables.servers.cancels.other_pid_of(conn).unwrap_or_else(|| session.identity().pid(conn));
     moving::moved(session, pid, &tables.caches.tracked)
 }
 
@@ -139,7 +139,7 @@ fn send_off(
 }
 
 fn moved_away(tables: &Tables, pool: PoolId, session: Option<Arc<str>>, server: bool) -> ToCoordinator {
-    let (worker, life) = (tables.id, tables.life);
+    let (worker, life) = (tables.plan.id, tables.plan.life);
     ToCoordinator::Upgrade(Box::new(Turn::MovedAway { pool, worker, life, session, server }))
 }
 
@@ -153,7 +153,7 @@ fn luggage(
     let pool = tables.pools.get(pool);
     let report = pool.and_then(|pool| pool.welcome().report());
     let proved = pool.map(|pool| pool.opening().proved().clone());
-    let kills = tables.settings.orders.of(&key.database).kills;
+    let kills = tables.plan.settings.orders.of(&key.database).kills;
     Luggage {
         key,
         kills,
@@ -176,7 +176,7 @@ fn take_server(tables: &mut Tables, step: &mut Step<'_>, id: ConnId, companion: 
     }
     chores::turn_server(tables, step, id, Server::withhold);
     let mut server = tables.servers.remove(id).expect("it is here");
-    if let Some(chaos) = &mut tables.chaos {
+    if let Some(chaos) = &mut tables.servers.chaos {
         chaos.gone(id);
     }
     let pool = &mut tables.pools[server.pool()];

@@ -3,6 +3,7 @@
 use link::server::{Chore, ServerState};
 use link::session::{SessionState, WaitFor};
 use machine::Step;
+use units::deadline::Owner;
 use units::{ConnId, PoolId, Time};
 use wire::sqlstate;
 
@@ -11,9 +12,9 @@ use crate::limits::limiters::Limiters;
 use crate::limits::{deadlines, refusals};
 use crate::servers::{capacity, closed_servers, drains, listener, loans, name_polls};
 use crate::sessions::{cancel_requests, ends, lost_servers, overdue_queries, welcome};
+use crate::tables::Tables;
 use crate::tables::due::{Due, Overdue};
 use crate::tables::notices::{PINNED, write_notice};
-use crate::tables::{Tables, timers};
 
 pub(crate) fn session_due(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<'_>, conn: ConnId, at: Time) {
     // Deadlines are not taken back when a connection is closed.
@@ -24,7 +25,7 @@ pub(crate) fn session_due(tables: &mut Tables, limiters: &mut Limiters, step: &m
     let session = &tables.sessions[conn];
     let due = tables.view().session_deadline(session).filter(|(when, _)| *when <= step.now);
     match due {
-        None => timers::arm_session(tables, conn),
+        None => tables.agenda.arm(Owner::Conn(conn)),
         Some((_, Due::Refuse(overdue))) => {
             refuse_overdue(tables, step, conn, overdue);
         }
@@ -68,13 +69,13 @@ fn notify_waiting(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<
         if let Some((words, detail)) = limiters.standing(step.now, ticket) {
             step.actions.send_new(conn, |out| write_notice(&words, Some(&detail), out));
         }
-        return timers::arm_session(tables, conn);
+        return tables.agenda.arm(Owner::Conn(conn));
     }
     let words = if wait_for == WaitFor::Pin { format!("{PINNED}, client being queued") } else { WORDS.to_owned() };
     let pool = tables.pools.get(session.pool());
     let detail = pool.and_then(|pool| pool.standing(step.now, wait_for, session.claim().class(), ticket));
     step.actions.send_new(conn, |out| write_notice(&words, detail.as_deref(), out));
-    timers::arm_session(tables, conn);
+    tables.agenda.arm(Owner::Conn(conn));
 }
 
 pub(crate) fn server_due(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, at: Time) {
@@ -86,7 +87,7 @@ pub(crate) fn server_due(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId,
     // It was armed for what it did before.
     let Some((when, why)) = tables.view().server_deadline(conn) else { return };
     if when > step.now {
-        timers::arm_server(tables, conn);
+        tables.agenda.arm(Owner::Conn(conn));
         return;
     }
     let server = &tables.servers[conn];
@@ -102,7 +103,7 @@ pub(crate) fn server_due(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId,
 
 pub(crate) fn canceller_due(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, at: Time) {
     // Deadlines are not taken back when a connection is closed.
-    let Some(canceller) = tables.cancels.get_mut(conn) else { return };
+    let Some(canceller) = tables.servers.cancels.get_mut(conn) else { return };
     if canceller.armed.spend(at) {
         cancel_requests::canceller_late(tables, step, conn);
     }

@@ -18,19 +18,19 @@ pub(crate) fn forget(tables: &mut Tables, step: &mut Step<'_>, id: PoolId) {
 /// Forgets a retired pool now, or tries again later.
 pub(crate) fn try_to_forget(tables: &mut Tables, step: &mut Step<'_>, id: PoolId) {
     // No pool counts sessions that have ended and whose sockets are not closed yet.
-    let lingers = tables.counts.departing > 0 && tables.sessions.iter().any(|(_, session)| session.pool() == id);
-    if let Some(pool) = tables.pools.get_mut(id) {
+    let lingers = tables.sessions.departing > 0 && tables.sessions.iter().any(|(_, session)| session.pool() == id);
+    if let Some(pool) = tables.pools.get(id) {
         let over = pool.is_deserted() && pool.exchange().is_calm() && !lingers;
         if !over {
             let at = step.now + limits::FORGET;
-            pool.arm(&mut tables.deadlines, at);
+            tables.agenda.arm_by(id, at);
             return;
         }
-        tables.pools.remove(id, &tables.settings);
+        tables.pools.remove(id, &tables.plan.settings);
         tables.caches.statistics.forget(id);
     }
-    tables.refusals.forget(id);
-    let forgotten = ToCoordinator::Forgotten { pool: id, worker: tables.id };
+    tables.pools.refusals.forget(id);
+    let forgotten = ToCoordinator::Forgotten { pool: id, worker: tables.plan.id };
     step.actions.post_to_coordinator(forgotten);
 }
 
@@ -81,7 +81,11 @@ mod tests {
             put(&mut scene);
             scene.run(|tables, step| forget(tables, step, POOL));
             assert!(!is_forgotten(&mut scene), "{what} is left");
-            assert_eq!(scene.tables.deadlines.next(), Some(scene.now + limits::FORGET), "{what}: it is tried again");
+            assert_eq!(
+                scene.tables.clock.deadlines.next(),
+                Some(scene.now + limits::FORGET),
+                "{what}: it is tried again"
+            );
             take(&mut scene);
             scene.run(|tables, step| try_to_forget(tables, step, POOL));
             assert!(is_forgotten(&mut scene), "{what} is gone");
@@ -93,7 +97,7 @@ mod tests {
         let mut scene = Scene::new(|_| ());
         let session = scene.session();
         scene.tables.pools[POOL].counts_mut().session_left();
-        scene.tables.counts.departing = 1;
+        scene.tables.sessions.departing = 1;
         scene.run(|tables, step| forget(tables, step, POOL));
         assert!(!is_forgotten(&mut scene));
         scene.tables.sessions.remove(session);

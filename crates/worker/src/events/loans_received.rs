@@ -7,14 +7,15 @@ use machine::Step;
 use machine::action::Action;
 use machine::mail::{Exchange, Lent, ToCoordinator, ToWorker};
 use machine::sabotage::{Fault, does};
+use units::deadline::Owner;
 use units::{ConnId, Time, limits};
 
 use crate::servers::name_answers::taint;
 use crate::servers::{free_servers, new_pools, own_queries};
 use crate::sessions::{reports, welcome};
+use crate::tables::Tables;
 use crate::tables::open_definitions::OpenDefinitions;
 use crate::tables::stale::is_stale_since;
-use crate::tables::{Tables, timers};
 
 /// The other worker's mailbox was full: the server stays.
 fn lend_returned(tables: &mut Tables, step: &mut Step<'_>, lent: Lent) {
@@ -22,8 +23,8 @@ fn lend_returned(tables: &mut Tables, step: &mut Step<'_>, lent: Lent) {
     // Not again in this round: otherwise a full mailbox would keep the worker busy with this alone.
     pool.lend_returned(lent.to, step.now + limits::STRANGER);
     let id = pool.id();
-    timers::arm_pool(tables, step, id);
-    tables.counts.lends -= 1;
+    tables.agenda.arm(Owner::Pool(id));
+    tables.pools.lends -= 1;
     adopt(tables, step, Server::of_lent(lent.server), lent.idle_since);
 }
 
@@ -33,7 +34,7 @@ pub(crate) fn lent_to_us(tables: &mut Tables, definitions: &mut OpenDefinitions,
     if new_pools::ensure_pool(tables, definitions, pool, lent.key.clone(), lent.homes).is_none() {
         // A reload has removed its database, which the lender did not know yet: the server is closed below.
         let database = Arc::clone(server.identity().opened_for());
-        tables.pools.add(pool, lent.key, lent.homes, database, &tables.settings);
+        tables.pools.add(pool, lent.key, lent.homes, database, &tables.plan.settings);
         tables.pools[pool].remove();
     }
     let entry = &mut tables.pools[pool];
@@ -46,11 +47,11 @@ pub(crate) fn lent_to_us(tables: &mut Tables, definitions: &mut OpenDefinitions,
     entry.exchange_mut().received_from(from);
     let known = entry.welcome().is_known(false);
     // The receiver reports the move to the coordinator before anything else about this server.
-    let moved = ToCoordinator::Moved { pool, from, to: tables.id };
+    let moved = ToCoordinator::Moved { pool, from, to: tables.plan.id };
     step.actions.post_to_coordinator(moved);
     step.actions.post_to_worker(from, ToWorker::Received { pool, life: lent.life });
     server.work_mut().travels(step.now);
-    if does(&tables.settings, Fault::RejuvenateLent) {
+    if does(&tables.plan.settings, Fault::RejuvenateLent) {
         server.identity_mut().rejuvenate(step.now);
     }
     adopt(tables, step, server, lent.idle_since);
@@ -79,7 +80,7 @@ pub(crate) fn judge(tables: &mut Tables, conn: ConnId) {
         || server.identity().reconnects() != pool.rules().orders().reconnects
     {
         server.end_mut().close_when_released(CloseReason::DatabaseChanged);
-    } else if tables.settings.orders.addresses.have_left(server.identity().host(), server.identity().address()) {
+    } else if tables.plan.settings.orders.addresses.have_left(server.identity().host(), server.identity().address()) {
         server.end_mut().close_when_released(CloseReason::AddressLeft);
     }
     if let Some(news) = pool.known().news_since(server.work().worked_at()) {
@@ -89,8 +90,8 @@ pub(crate) fn judge(tables: &mut Tables, conn: ConnId) {
 
 /// A server that has arrived is free, or is checked first if it has been idle for long.
 pub(crate) fn begin(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, idle_since: Time) {
-    match tables.settings.global.servers.server_check_query.0.clone() {
-        Some(check) if is_stale_since(step.now, &tables.servers[conn], idle_since, &tables.settings) => {
+    match tables.plan.settings.global.servers.server_check_query.0.clone() {
+        Some(check) if is_stale_since(step.now, &tables.servers[conn], idle_since, &tables.plan.settings) => {
             own_queries::send(tables, step, conn, Chore::Check, &check);
         }
         Some(_) | None => {

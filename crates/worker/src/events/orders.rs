@@ -15,7 +15,7 @@ use crate::tables::{Tables, suspension};
 
 /// Whether KILL was ordered for a pool's database since orders were `before`.
 pub(crate) fn is_killed(tables: &Tables, id: PoolId, before: DatabaseOrders) -> bool {
-    let orders = tables.pools.get(id).map(|pool| tables.settings.orders.of(&pool.key().database));
+    let orders = tables.pools.get(id).map(|pool| tables.plan.settings.orders.of(&pool.key().database));
     orders.is_some_and(|orders| orders.kills != before.kills)
 }
 
@@ -62,7 +62,7 @@ pub(crate) fn kill_client(tables: &mut Tables, conn: ConnId, serial: Serial) {
 /// Carries out SUSPEND and RESUME since suspension was `before`. Sessions that end because `suspend_timeout` is over have to be gone before
 /// [`close_servers_unsent`].
 pub(crate) fn suspend_or_resume(tables: &mut Tables, step: &mut Step<'_>, before: Option<Suspension>) {
-    let now = tables.settings.orders.suspension;
+    let now = tables.plan.settings.orders.suspension;
     if now == before {
         return;
     }
@@ -95,7 +95,7 @@ fn end_sessions_unsent(tables: &mut Tables) {
 
 /// Once `suspend_timeout` is over, closes servers that have not taken what was sent to them. Their sessions have ended.
 pub(crate) fn close_servers_unsent(tables: &mut Tables, step: &mut Step<'_>, before: Option<Suspension>) {
-    let now = tables.settings.orders.suspension;
+    let now = tables.plan.settings.orders.suspension;
     if now == before || now != Some(Suspension::Overdue) {
         return;
     }

@@ -10,6 +10,7 @@ use machine::Step;
 use machine::mail::ToCoordinator;
 use queueing::queue::Waiter;
 use queueing::wait_events::WaitSampling;
+use units::deadline::Owner;
 use units::{ConnId, PoolId, Time, limits};
 
 use crate::limits::deadlines;
@@ -19,7 +20,7 @@ use crate::servers::{
     closed_servers, disturbances, empty_databases, idle_servers, listener, loans, name_polls, wait_samples,
 };
 use crate::sessions::{links, welcome};
-use crate::tables::{Tables, timers};
+use crate::tables::Tables;
 
 /// Hands out idle servers to waiters. Servers that must be checked first are checked, as many as there are waiters.
 fn place_idle(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<'_>, id: PoolId) {
@@ -28,7 +29,7 @@ fn place_idle(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<'_>,
         let returning = pool.servers().count(Group::Returning);
         if pool.servers().idle().is_empty()
             || pool.queue().servable() <= returning
-            || tables.stopping.refuses_new_work()
+            || tables.clock.stopping.refuses_new_work()
         {
             return;
         }
@@ -63,7 +64,7 @@ pub(crate) fn place(
     }
     let pool = tables.pools.get(server.pool())?;
     let id = pool.id();
-    if let Some(why) = expired(step.now, server, pool, &tables.settings) {
+    if let Some(why) = expired(step.now, server, pool, &tables.plan.settings) {
         closed_servers::close_server(tables, step, server_id, why);
         return None;
     }
@@ -75,14 +76,14 @@ pub(crate) fn place(
     }
     let is_asked =
         pool.known().is_awaited() || pool.known().is_overdue(step.now) || pool.measured().wait_sampling().is_some();
-    if (is_asked || pool.exchange().is_shared() || pool.listener().is_some() || tables.stopping.has_begun())
+    if (is_asked || pool.exchange().is_shared() || pool.listener().is_some() || tables.clock.stopping.has_begun())
         && is_taken(tables, step, id, server_id)
     {
         return None;
     }
     let (waiter, wait_for) = loop {
         let pool = tables.pools.get_mut(id)?;
-        let fault = machine::sabotage::misserves(&tables.settings);
+        let fault = machine::sabotage::misserves(&tables.plan.settings);
         let Some(Waiter { session: waiter, .. }) = machine::sabotage::pop(pool.queue_mut(), step.now, fault) else {
             let asks = pool.known().is_due(step.now, pool.servers().idle().len() > 1);
             if (asks || pool.is_vacating(step.now)) && !empty_databases::leaves_vacant(tables, step, id, server_id) {
@@ -133,7 +134,7 @@ fn make_room(tables: &mut Tables, step: &mut Step<'_>, id: PoolId) {
 /// Uses an idle server for something other than this worker's waiters, if there is need. True: it is in use.
 #[inline(never)]
 fn is_taken(tables: &mut Tables, step: &mut Step<'_>, id: PoolId, server_id: ConnId) -> bool {
-    if tables.stopping.refuses_new_work() {
+    if tables.clock.stopping.refuses_new_work() {
         return true;
     }
     let (server, pool) = (&tables.servers[server_id], &tables.pools[id]);
@@ -148,7 +149,8 @@ fn is_taken(tables: &mut Tables, step: &mut Step<'_>, id: PoolId, server_id: Con
     // It was lent for the sessions that waited here when it came. Workers see each other's state a moment late: each
     // could believe that the other's waiter comes first, and the server would go to and fro for ever.
     let came_for = |at: Time| pool.queue().oldest().is_some_and(|waiter| waiter.since <= at);
-    let stays = server.work().travelled_at().is_some_and(came_for) && !machine::sabotage::lends_on(&tables.settings);
+    let stays =
+        server.work().travelled_at().is_some_and(came_for) && !machine::sabotage::lends_on(&tables.plan.settings);
     if pool.exchange().is_shared()
         && !stays
         && let Some((to, since)) = tables.view().stranger(step.now, step.board, pool)
@@ -171,7 +173,7 @@ fn is_taken(tables: &mut Tables, step: &mut Step<'_>, id: PoolId, server_id: Con
 /// Requests servers if sessions wait and too few servers are on their way.
 #[inline(never)]
 pub(crate) fn feed(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<'_>, id: PoolId) {
-    let worker = tables.id;
+    let worker = tables.plan.id;
     // It may have been forgotten in this very step.
     let Some(pool) = tables.pools.get_mut(id) else { return };
     if !pool.needs_servers() || pool.asks_no_more(step.now) {
@@ -179,13 +181,13 @@ pub(crate) fn feed(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step
     }
     place_idle(tables, limiters, step, id);
     make_room(tables, step, id);
-    if tables.stopping.refuses_new_work() || tables.pools[id].rules().orders().paused {
+    if tables.clock.stopping.refuses_new_work() || tables.pools[id].rules().orders().paused {
         // A granted server would be given back at once, and requested again.
         return;
     }
     let pool = &mut tables.pools[id];
     if pool.opening().is_paused(step.now) {
-        timers::arm_pool(tables, step, id);
+        tables.agenda.arm(Owner::Pool(id));
         return;
     }
     let lent =
@@ -201,5 +203,5 @@ pub(crate) fn feed(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step
         };
         step.actions.post_to_coordinator(ask);
     }
-    timers::arm_pool(tables, step, id);
+    tables.agenda.arm(Owner::Pool(id));
 }

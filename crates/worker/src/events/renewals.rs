@@ -19,7 +19,7 @@ use crate::tables::open_definitions::OpenDefinitions;
 /// This worker replaces one that has panicked.
 pub(crate) fn begin(tables: &mut Tables, step: &mut Step<'_>, life: Life, lost: Option<Lost>) {
     tables.begin_life(life);
-    let worker = tables.id;
+    let worker = tables.plan.id;
     step.actions.post_to_coordinator(ToCoordinator::Renewed { worker, life });
     other_workers(tables).post(step.actions, || ToWorker::Renewed { worker, life });
     match lost {
@@ -44,7 +44,7 @@ pub(crate) fn renewed(
     worker: WorkerId,
     life: Life,
 ) {
-    let to = tables.id;
+    let to = tables.plan.id;
     step.actions.post_to_coordinator(ToCoordinator::LoansArrived { from: worker, life, to });
     for pool in tables.pools.iter_mut() {
         pool.exchange_mut().worker_renewed(worker);

@@ -12,19 +12,20 @@ use machine::observe::{Ends, Level, Topic};
 use machine::work::Done;
 use machine::{Secured, Step};
 use queueing::queue::Waiter;
+use units::deadline::Owner;
 use units::{ConnId, PoolId, Serial};
 use wire::frontend;
 
 use crate::servers::{capacity, chores, free_servers, new_pools};
 use crate::sessions::{lost_servers, replicating, reports, welcome};
+use crate::tables::Tables;
 use crate::tables::open_definitions::OpenDefinitions;
-use crate::tables::{Tables, timers};
 
 /// The coordinator granted a token: open a server, or give the token back if no session needs it any more.
 pub(crate) fn granted(tables: &mut Tables, definitions: &mut OpenDefinitions, step: &mut Step<'_>, grant: Grant) {
     let Grant { pool: id, homes, key, spare, reserve, serial } = grant;
-    let worker = tables.id;
-    let stopping = tables.stopping.refuses_new_work();
+    let worker = tables.plan.id;
+    let stopping = tables.clock.stopping.refuses_new_work();
     let now = step.now;
     let wanted = match new_pools::ensure_pool(tables, definitions, id, key, homes) {
         Some(pool) => {
@@ -65,7 +66,7 @@ fn open_own_server(tables: &mut Tables, step: &mut Step<'_>, id: PoolId, serial:
     tables.pools[id].servers_mut().own_mut().opens();
     let server = open_server(tables, step, id, serial, Some(waiter.session));
     tables.sessions[waiter.session].open(server, waiter.since);
-    timers::arm_session(tables, waiter.session);
+    tables.agenda.arm(Owner::Conn(waiter.session));
 }
 
 /// `session`: whose own it will be.
@@ -81,14 +82,14 @@ fn open_server(
     let address = Arc::new(pool.take_host(step.now));
     pool.servers_mut().enter(ServerState::Connecting.group());
     let (opened_for, reconnects) = (Arc::clone(pool.database()), pool.rules().orders().reconnects);
-    let encryption = Encryption::new(&tables.settings.global.tls, &address);
+    let encryption = Encryption::new(&tables.plan.settings.global.tls, &address);
     let identity = |name| {
         Identity::new((serial, name), &address, encryption, opened_for, reconnects, step.now).for_session(session)
     };
     let new = |name| Server::connecting(step.now, id, identity(name), empty);
     let conn = tables.servers.insert_with(new);
     step.actions.push(Action::Open { conn, address });
-    timers::arm_server(tables, conn);
+    tables.agenda.arm(Owner::Conn(conn));
     conn
 }
 
@@ -104,7 +105,7 @@ pub(crate) fn server_opened(tables: &mut Tables, step: &mut Step<'_>, conn: Conn
         server.identity_mut().connected(*local, *remote);
         let _ = write!(words, " (from {local})");
     }
-    if tables.settings.orders.addresses.have_left(server.identity().host(), server.identity().address()) {
+    if tables.plan.settings.orders.addresses.have_left(server.identity().host(), server.identity().address()) {
         // The name has moved while it was being opened.
         server.end_mut().close_when_released(CloseReason::AddressLeft);
     }
@@ -156,7 +157,7 @@ fn log_in(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
     let fixed = [("user", &*pool.key().user), ("database", dbname)];
     let own = database.startup.iter().map(|(name, value)| (name.as_str(), value.as_str()));
     let parameters = fixed.into_iter().chain(own).map(|(name, value)| (name.as_bytes(), value.as_bytes()));
-    let minor = tables.settings.global.servers.server_max_protocol_version.minor();
+    let minor = tables.plan.settings.global.servers.server_max_protocol_version.minor();
     let session = server.identity().opened_for_session().and_then(|session| tables.sessions.get(session));
     if let Some(asked) = session.and_then(|session| session.identity().replication.as_ref()) {
         let parameters = parameters.chain([(&b"replication"[..], asked.kind.value())]).chain(asked.parameters.iter());
@@ -193,7 +194,7 @@ pub(crate) fn logged_in(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) 
 pub(crate) fn set_up(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
     let server = &tables.servers[conn];
     let pool = &tables.pools[server.pool()];
-    match server_login::question_about_base(pool, &tables.settings, &tables.caches, server) {
+    match server_login::question_about_base(pool, &tables.plan.settings, &tables.caches, server) {
         Some(question) => {
             let mut text = Vec::new();
             question.write_text(&mut text);
@@ -209,11 +210,11 @@ pub(crate) fn server_ready(tables: &mut Tables, step: &mut Step<'_>, conn: ConnI
     let id = server.pool();
     let pool = &mut tables.pools[id];
     let before = pool.welcome().report().map(|report| report.edition);
-    server_login::note_begun(server, pool, &tables.settings, &tables.caches);
+    server_login::note_begun(server, pool, &tables.plan.settings, &tables.caches);
     // Only now: a connect_query that fails is a failed login too.
     pool.opening_mut().login_succeeded();
     pool.opening_mut().host_lives(tables.servers[conn].identity().host());
-    step.actions.post_to_coordinator(ToCoordinator::Opened { pool: id, holder: tables.id.into() });
+    step.actions.post_to_coordinator(ToCoordinator::Opened { pool: id, holder: tables.plan.id.into() });
     reports::spread(tables, step, id, before);
     free_servers::free(tables, step, conn);
     welcome::welcome_all(tables, step, id);
@@ -277,7 +278,7 @@ mod tests {
                 "no new work is taken",
                 |scene| {
                     scene.waiter(scene.now);
-                    scene.tables.stopping.begin(Stop::WaitForServers);
+                    scene.tables.clock.stopping.begin(Stop::WaitForServers);
                 },
                 false,
             ),

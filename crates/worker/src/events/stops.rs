@@ -10,10 +10,10 @@ use units::ConnId;
 use crate::tables::Tables;
 
 pub(crate) fn stop(tables: &mut Tables, stop: Stop) {
-    if !tables.stopping.begin(stop) {
+    if !tables.clock.stopping.begin(stop) {
         return;
     }
-    if !tables.stopping.refuses_new_work() {
+    if !tables.clock.stopping.refuses_new_work() {
         return;
     }
     for conn in tables.sessions.ids() {
@@ -55,7 +55,7 @@ pub(crate) fn end_between_transactions(tables: &mut Tables, conn: ConnId) {
 /// Reports once that a shutdown has nothing left to wait for on this worker.
 pub(crate) fn finish_if_done(tables: &mut Tables, step: &mut Step<'_>) {
     // It was reported already, or there is no shutdown.
-    let Some(stop) = tables.stopping.awaits() else { return };
+    let Some(stop) = tables.clock.stopping.awaits() else { return };
     let done = match stop {
         Stop::Immediate => true,
         Stop::WaitForTransactions => tables.sessions.is_empty(),
@@ -65,7 +65,7 @@ pub(crate) fn finish_if_done(tables: &mut Tables, step: &mut Step<'_>) {
         }
     };
     if done {
-        tables.stopping.finish();
+        tables.clock.stopping.finish();
         step.actions.push(Action::Finished);
     }
 }

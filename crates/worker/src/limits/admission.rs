@@ -24,14 +24,15 @@ use queueing::commented::Commented;
 use queueing::limiting::limiter::{ClassLimiter, Passage, StatementLimiter};
 use queueing::limiting::{Allowance, Limit, TICK};
 use sql::Text;
+use units::deadline::Owner;
 use units::{ConnId, PoolId};
 
 use crate::limits::deadlines::waited;
 use crate::limits::limiters::{LimitWaiter, Limiters, Outcome};
 use crate::limits::permits::taken_permits;
 use crate::limits::{classes, deadlines, permits, refusals};
+use crate::tables::Tables;
 use crate::tables::followups::{Before, RequestError};
-use crate::tables::{Tables, timers};
 
 /// Whether a session's messages are forwarded.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -93,7 +94,8 @@ pub(crate) fn admit(
         return conclude(tables, limiters, step, conn, outcome, messages);
     }
     let (class, linked) = (session.claim().class(), session.server().is_some());
-    let class = if tables.settings.classes.is_single() { class } else { classes::classify(tables, conn, messages).0 };
+    let class =
+        if tables.plan.settings.classes.is_single() { class } else { classes::classify(tables, conn, messages).0 };
     let stated = if linked { Passage::Open } else { pass_statement(tables, limiters, step, conn, messages) };
     let passage = match stated {
         Passage::Open => pass_class(tables, limiters, step, conn, class, messages),
@@ -121,7 +123,7 @@ fn pass_statement(
     conn: ConnId,
     messages: &[u8],
 ) -> Passage {
-    let limits = &tables.settings.global.classes;
+    let limits = &tables.plan.settings.global.classes;
     // A session that has a permit has begun with that statement, whatever has come after it meanwhile.
     let session = &mut tables.sessions[conn];
     let has_permit = session.claim().permits().is_some_and(|permits| permits.statement().is_some());
@@ -209,7 +211,7 @@ fn wait_at(
             session.wait(since, WaitFor::Limit, ticket, notified);
         }
     }
-    timers::arm_session(tables, conn);
+    tables.agenda.arm(Owner::Conn(conn));
     deadlines::apply_deadline(tables, limiters, step, conn, messages, Commented::Unread);
     permits::exchange_allowance(tables, limiters, step, before);
 }
@@ -263,7 +265,7 @@ pub(crate) fn open(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step
         let passage = match before {
             Before::Class(index) => limiters.classes[index].pass(step.now, linked),
             Before::Statement(fingerprint) => {
-                let limits = &tables.settings.global.classes;
+                let limits = &tables.plan.settings.global.classes;
                 let limit = limits.statement_limit(fingerprint).unwrap_or(u32::MAX);
                 let limiter = limiters.statements.get_mut(&fingerprint);
                 limiter.map_or(Passage::Later, |limiter| limiter.pass(step.now, limit, limits.fingerprint_over))
@@ -384,7 +386,7 @@ pub(crate) fn configure_limits(tables: &mut Tables, limiters: &mut Limiters, ste
         let permits = taken_permits(&tables.sessions, &tables.servers);
         permits.filter(|permits| permits.class().is_some_and(|own| **own == *class)).count() as u32
     };
-    for (limit, count) in limiters.configure(&tables.settings, used) {
+    for (limit, count) in limiters.configure(&tables.plan.settings, used) {
         permits::give_back(tables, step, limit, count, 0);
     }
     for wait in waits.into_values().rev() {

@@ -20,7 +20,7 @@ use crate::tables::Tables;
 #[inline(never)]
 pub(crate) fn classify(tables: &mut Tables, conn: ConnId, bytes: &[u8]) -> (ClassId, Commented) {
     let session = &mut tables.sessions[conn];
-    let classes = &tables.settings.classes;
+    let classes = &tables.plan.settings.classes;
     tables.caches.standings.look_up(classes, session);
     let known = session.claim().standing(session.parameters()).expect("it was looked up just now");
     let (class, commented) = match known.reads_tags() {
@@ -40,7 +40,7 @@ fn long_or(tables: &mut Tables, class: ClassId, conn: ConnId, bytes: &[u8]) -> C
     let session = &mut tables.sessions[conn];
     // It is at the console, or is being disconnected.
     let Some(pool) = tables.pools.get_mut(session.pool()) else { return class };
-    let long = tables.settings.classes.class(class).long;
+    let long = tables.plan.settings.classes.class(class).long;
     // In session mode a client keeps its server, so that its link is not one transaction.
     let Some(long) = long.filter(|_| pool.rules().mode() != PoolMode::Session) else { return class };
     // Without a text there is no fingerprint to look up.
@@ -61,16 +61,16 @@ fn long_or(tables: &mut Tables, class: ClassId, conn: ConnId, bytes: &[u8]) -> C
 /// Reads from the board what other workers have done for the classes of the pools that this worker shares.
 #[inline]
 pub(crate) fn read_classes(tables: &mut Tables, board: &Board) {
-    if !tables.settings.classes.is_single() {
+    if !tables.plan.settings.classes.is_single() {
         read_board(tables, board);
     }
 }
 
 fn read_board(tables: &mut Tables, board: &Board) {
-    let workers = tables.settings.workers;
+    let workers = tables.plan.settings.workers;
     for pool in tables.pools.iter_mut().filter(|pool| pool.exchange().is_shared()) {
         let id = pool.id();
-        for worker in (0..workers).map(WorkerId).filter(|worker| *worker != tables.id) {
+        for worker in (0..workers).map(WorkerId).filter(|worker| *worker != tables.plan.id) {
             let version = board.classes_version(id, worker);
             pool.queue_mut().note_board(worker, version, || board.classes(id, worker));
         }
@@ -79,10 +79,10 @@ fn read_board(tables: &mut Tables, board: &Board) {
 
 /// Takes new classes: all waiting sessions and all linked servers are assigned to them.
 pub(crate) fn reclassify(tables: &mut Tables, before: &Settings) {
-    if before.classes == tables.settings.classes {
+    if before.classes == tables.plan.settings.classes {
         return;
     }
-    let classes = Arc::clone(&tables.settings.classes);
+    let classes = Arc::clone(&tables.plan.settings.classes);
     tables.caches.standings.forget();
     for conn in tables.sessions.ids() {
         let session = &mut tables.sessions[conn];

@@ -15,12 +15,13 @@ use link::request_refusal::RequestRefusal;
 use link::session::{SessionState, WaitFor};
 use machine::Step;
 use queueing::commented::Commented;
+use units::deadline::Owner;
 use units::{ConnId, Time};
 
 use crate::limits::limiters::{Limiters, Outcome};
 use crate::limits::{permits, refusals};
+use crate::tables::Tables;
 use crate::tables::followups::RequestError;
-use crate::tables::{Tables, timers};
 
 const HINT: &str = "It was not sent to PostgreSQL, and can be sent again.";
 
@@ -53,12 +54,12 @@ fn apply_deadline_of(tables: &mut Tables, limiters: &mut Limiters, step: &mut St
     let (class, pool) = (session.claim().class(), session.pool());
     let pool = &tables.pools[pool];
     // It waits in another queue, whose pace is not known.
-    let Some((place, len)) = pool.queue().place(class, ticket) else { return timers::arm_session(tables, conn) };
+    let Some((place, len)) = pool.queue().place(class, ticket) else { return tables.agenda.arm(Owner::Conn(conn)) };
     let expected = pool.queue().expected_wait(class, step.now, place);
     let expected = expected.filter(|_| wait_for == WaitFor::Server && pool.has_all_it_gets(step.now, class));
     let late = expected.filter(|expected| waited + *expected > Duration::from_millis(allowed.into()));
     // It is expected to be served in time.
-    let Some(expected) = late else { return timers::arm_session(tables, conn) };
+    let Some(expected) = late else { return tables.agenda.arm(Owner::Conn(conn)) };
     let (waited, expected) = (waited.as_millis(), expected.as_millis());
     let detail = format!("waited_ms={waited} deadline_ms={allowed} expected_wait_ms={expected} place={place} of {len}");
     refusals::count_refusal(tables, step, conn, &RequestRefusal::Deadline);

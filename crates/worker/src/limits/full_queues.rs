@@ -24,7 +24,7 @@ const UNKNOWN: Duration = Duration::from_millis(100);
 /// A session has begun to wait: if too many of its class wait now, one of them is refused.
 #[inline]
 pub(crate) fn bound_queue(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<'_>, conn: ConnId) {
-    if tables.settings.classes.bounds_queues() {
+    if tables.plan.settings.classes.bounds_queues() {
         bound_queue_of(tables, limiters, step, conn);
     }
 }
@@ -36,7 +36,7 @@ fn bound_queue_of(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<
     if !matches!(session.state(), SessionState::Waiting { wait_for: WaitFor::Server, .. }) {
         return;
     }
-    let class = tables.settings.classes.class(session.claim().class());
+    let class = tables.plan.settings.classes.class(session.claim().class());
     // This class's queue has no maximum.
     let Some(max) = class.max_waiting else { return };
     let pool = &tables.pools[session.pool()];
@@ -74,7 +74,7 @@ mod tests {
         let class = Class { max_waiting: max, overflow, ..Class::new("default") };
         let mut scene =
             Scene::new(|settings| settings.classes = Arc::new(Classes { all: vec![class], ..Classes::default() }));
-        let mut limiters = Limiters::new(&scene.tables.settings);
+        let mut limiters = Limiters::new(&scene.tables.plan.settings);
         let begin = |_| {
             let conn = scene.waiter(scene.now);
             scene.run(|tables, step| bound_queue(tables, &mut limiters, step, conn));

@@ -88,7 +88,7 @@ pub(crate) fn exchange_allowance(tables: &mut Tables, limiters: &mut Limiters, s
     for (limit, count) in back {
         give_back(tables, step, limit, count, 0);
     }
-    let worker = tables.id;
+    let worker = tables.plan.id;
     for (limit, count) in asks.into_iter().filter(|(_, count)| *count > 0) {
         let mail = ToCoordinator::RequestAllowance { limit, holder: worker.into(), count };
         step.actions.post_to_coordinator(mail);
@@ -119,7 +119,7 @@ pub(crate) fn called_back(
 
 pub(crate) fn give_back(tables: &mut Tables, step: &mut Step<'_>, limit: Limit, count: u32, missing: u32) {
     if count > 0 || missing > 0 {
-        let mail = ToCoordinator::Unspent { limit, holder: tables.id.into(), count, missing };
+        let mail = ToCoordinator::Unspent { limit, holder: tables.plan.id.into(), count, missing };
         step.actions.post_to_coordinator(mail);
     }
 }

@@ -15,10 +15,11 @@ use machine::Step;
 use session_state::state::{Pins, Reader};
 use sql::Marks;
 use units::ConnId;
+use units::deadline::Owner;
 use wire::frontend::{BindNames, Parse, Query, tag};
 use wire::{HEADER_LEN, Header};
 
-use crate::tables::{Tables, timers};
+use crate::tables::Tables;
 
 /// Makes a session without a server wait until fewer sessions of its pool are pinned, if need be. True: it waits.
 pub(crate) fn must_wait_to_pin(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, messages: &[u8]) -> bool {
@@ -37,7 +38,7 @@ pub(crate) fn must_wait_to_pin(tables: &mut Tables, step: &mut Step<'_>, conn: C
     }
     let ticket = pool.pins_mut().wait(conn, step.now);
     session.wait(step.now, WaitFor::Pin, ticket, false);
-    timers::arm_session(tables, conn);
+    tables.agenda.arm(Owner::Conn(conn));
     true
 }
 

@@ -19,6 +19,7 @@ use machine::mail::ToCoordinator;
 use queueing::limiting::limiter::LimitError;
 use queueing::refusals::{News, Reason};
 use units::ConnId;
+use units::deadline::Owner;
 use wire::backend::Status;
 use wire::frontend::tag;
 use wire::{Header, backend};
@@ -26,7 +27,7 @@ use wire::{Header, backend};
 use crate::limits::limiters::Limiters;
 use crate::limits::{permits, pin_queue};
 use crate::tables::followups::RequestError;
-use crate::tables::{Tables, backpressure, timers};
+use crate::tables::{Tables, backpressure};
 
 /// Sends the client the error. The rest of its batch is skipped, as PostgreSQL does after an error.
 pub(crate) fn refuse_for_now(
@@ -69,9 +70,9 @@ pub(crate) fn refuse_batch(
 pub(crate) fn count_refusal(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, why: &RequestRefusal) {
     let Some(reason) = why.counted_as() else { return };
     let session = &tables.sessions[conn];
-    let (pool, class) = (session.pool(), Arc::clone(&tables.settings.classes.class(session.claim().class()).name));
-    let quiet = tables.settings.global.console.stats_period;
-    if tables.refusals.count(step.now, quiet, pool, Arc::clone(&class), reason) {
+    let (pool, class) = (session.pool(), Arc::clone(&tables.plan.settings.classes.class(session.claim().class()).name));
+    let quiet = tables.plan.settings.global.console.stats_period;
+    if tables.pools.refusals.count(step.now, quiet, pool, Arc::clone(&class), reason) {
         let news = ToCoordinator::Refused(Box::new(News { pool, class, reason, message: why.to_string() }));
         step.actions.post_to_coordinator(news);
     }
@@ -80,9 +81,9 @@ pub(crate) fn count_refusal(tables: &mut Tables, step: &mut Step<'_>, conn: Conn
 /// Counts a session that ends for this reason. The log has a line for each that ends.
 pub(crate) fn count_ended(tables: &mut Tables, step: &Step<'_>, conn: ConnId, reason: Reason) {
     let session = &tables.sessions[conn];
-    let (pool, class) = (session.pool(), Arc::clone(&tables.settings.classes.class(session.claim().class()).name));
-    let quiet = tables.settings.global.console.stats_period;
-    tables.refusals.count(step.now, quiet, pool, class, reason);
+    let (pool, class) = (session.pool(), Arc::clone(&tables.plan.settings.classes.class(session.claim().class()).name));
+    let quiet = tables.plan.settings.global.console.stats_period;
+    tables.pools.refusals.count(step.now, quiet, pool, class, reason);
 }
 
 /// A waiting session leaves its queue, and its request is refused.
@@ -124,7 +125,7 @@ pub(crate) fn refuse_request(
         }
     });
     pin_queue::return_pin_permit(tables, conn);
-    timers::arm_session(tables, conn);
+    tables.agenda.arm(Owner::Conn(conn));
     if more {
         tables.agenda.reconsider(conn);
     } else {

@@ -7,9 +7,10 @@ use link::request_refusal::RequestRefusal;
 use link::server::Answerer;
 use machine::Step;
 use units::ConnId;
+use units::deadline::Owner;
 
+use crate::tables::Tables;
 use crate::tables::cancels::take_back;
-use crate::tables::{Tables, timers};
 
 /// `why`: for a query that no server has seen.
 pub(crate) fn cancel_linked(
@@ -31,7 +32,7 @@ pub(crate) fn cancel_linked(
         Some(_) if server.ledger().owing() != (0, false) => server.cancel_mut().request(),
         Some(_) if server.hold().is_on() => {
             if take_back(step, conn, &mut tables.sessions[conn], why) {
-                timers::arm_session(tables, conn);
+                tables.agenda.arm(Owner::Conn(conn));
             }
         }
         Some(_) | None => {}
@@ -49,11 +50,11 @@ pub(crate) fn cancel_if_requested(tables: &mut Tables, step: &mut Step<'_>, serv
 
 /// Sends a cancel to a server's backend.
 pub(crate) fn start_cancel(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId) {
-    let server = &mut tables.servers[server_id];
+    let server = &mut tables.servers.table[server_id];
     // Too many cancels are under way, or the server cannot be cancelled.
-    let Some(conn) = tables.cancels.start(step, server_id, server) else { return };
+    let Some(conn) = tables.servers.cancels.start(step, server_id, server) else { return };
     tables.pools[server.pool()].counts_mut().cancel_begins();
-    timers::arm_canceller(tables, step, conn);
+    tables.agenda.arm(Owner::Conn(conn));
 }
 
 /// A server without client still answers: cancels its query.

@@ -10,10 +10,10 @@ use crate::tables::Tables;
 
 /// The oldest waiter has waited for reserve_pool_timeout: the reserve may be opened.
 pub(crate) fn request_reserve(tables: &mut Tables, step: &mut Step<'_>, id: PoolId) {
-    let worker = tables.id;
+    let worker = tables.plan.id;
     // It is not set: the reserve is never opened.
-    let Some(timeout) = tables.settings.global.pools.reserve_pool_timeout else { return };
-    let leaves = does(&tables.settings, Fault::LeaveReserve);
+    let Some(timeout) = tables.plan.settings.global.pools.reserve_pool_timeout else { return };
+    let leaves = does(&tables.plan.settings, Fault::LeaveReserve);
     let pool = &mut tables.pools[id];
     let waited = pool.oldest().map(|waiter| step.now.since(waiter.since));
     let due = !pool.rules().orders().paused
@@ -48,7 +48,7 @@ pub(crate) fn inquired(tables: &Tables, step: &mut Step<'_>, id: PoolId) {
         pool.servers_needed().saturating_sub(coming) + pool.servers().own().queue().len()
     });
     let classes = tables.pools.get(id).map(|pool| pool.queue().at_work()).unwrap_or_default();
-    let wants = ToCoordinator::StillNeeded { pool: id, holder: tables.id.into(), count, classes };
+    let wants = ToCoordinator::StillNeeded { pool: id, holder: tables.plan.id.into(), count, classes };
     step.actions.post_to_coordinator(wants);
 }
 

@@ -7,10 +7,11 @@
 use link::server::{Answerer, Chore, Expect, Server, ServerState};
 use machine::Step;
 use units::ConnId;
+use units::deadline::Owner;
 use wire::frontend::Query;
 
+use crate::tables::Tables;
 use crate::tables::timers::is_armed_idle;
-use crate::tables::{Tables, timers};
 
 pub(crate) fn start_chore(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId, chore: Chore, query: &[u8]) {
     turn_server(tables, step, server_id, |server| server.ask(chore));
@@ -32,6 +33,6 @@ pub(crate) fn turn_server(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId
         _ => false,
     };
     if !armed {
-        timers::arm_server(tables, conn);
+        tables.agenda.arm(Owner::Conn(conn));
     }
 }

@@ -31,7 +31,7 @@ pub(crate) fn close_if_there(tables: &mut Tables, step: &mut Step<'_>, conn: Con
 pub(crate) fn remove_server(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, why: CloseReason) {
     let mut server = tables.servers.remove(conn).expect("a server is closed once");
     let (id, group) = (server.pool(), server.state().group());
-    if let Some(chaos) = &mut tables.chaos {
+    if let Some(chaos) = &mut tables.servers.chaos {
         chaos.gone(conn);
     }
     let listened = matches!(server.state(), ServerState::Listening);
@@ -53,9 +53,9 @@ pub(crate) fn remove_server(tables: &mut Tables, step: &mut Step<'_>, conn: Conn
     if is_at_work {
         let at = step.now + limits::ENDING;
         pool.servers_mut().ends_at(at);
-        pool.arm(&mut tables.deadlines, at);
+        tables.agenda.arm_by(id, at);
     } else {
-        let freed = ToCoordinator::Freed { pool: id, holder: tables.id.into(), fresh: group == Group::Opening };
+        let freed = ToCoordinator::Freed { pool: id, holder: tables.plan.id.into(), fresh: group == Group::Opening };
         step.actions.post_to_coordinator(freed);
     }
     if server.traces().is_unsettled() {
@@ -83,10 +83,14 @@ pub(crate) fn ended(tables: &mut Tables, step: &mut Step<'_>, id: PoolId) {
     // The pool may have been forgotten meanwhile.
     let Some(pool) = tables.pools.get_mut(id) else { return };
     while pool.servers_mut().take_ended(step.now) {
-        step.actions.post_to_coordinator(ToCoordinator::Freed { pool: id, holder: tables.id.into(), fresh: false });
+        step.actions.post_to_coordinator(ToCoordinator::Freed {
+            pool: id,
+            holder: tables.plan.id.into(),
+            fresh: false,
+        });
     }
     if let Some(at) = pool.servers().next_end() {
-        pool.arm(&mut tables.deadlines, at);
+        tables.agenda.arm_by(id, at);
     }
     forget_database(tables, step.now, id);
 }
@@ -126,7 +130,7 @@ pub(crate) fn shrink(tables: &mut Tables, step: &mut Step<'_>, pool: PoolId, cou
 /// of the client. The client is closed too, since it would lose its session state. Returns whether this was done.
 //= pgbouncer config.md#server_fast_close
 pub(crate) fn close_fast(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) -> bool {
-    if !tables.settings.global.servers.server_fast_close {
+    if !tables.plan.settings.global.servers.server_fast_close {
         return false;
     }
     // A reload that closed another server may have closed this one too.
@@ -169,7 +173,7 @@ pub(crate) fn recalled(tables: &mut Tables, step: &mut Step<'_>, id: PoolId, bus
         pool.servers_mut().yield_one();
         return;
     }
-    let nothing = ToCoordinator::NothingIdle { pool: id, holder: tables.id.into(), busy };
+    let nothing = ToCoordinator::NothingIdle { pool: id, holder: tables.plan.id.into(), busy };
     step.actions.post_to_coordinator(nothing);
 }
 

@@ -16,18 +16,18 @@ use crate::tables::stale::is_stale;
 
 /// The idle server that a session gets instead of `chosen`.
 pub(crate) fn rotate(tables: &mut Tables, step: &Step<'_>, pool: PoolId, session: ConnId, chosen: ConnId) -> ConnId {
-    let Some(chaos) = &mut tables.chaos else { return chosen };
+    let Some(chaos) = &mut tables.servers.chaos else { return chosen };
     let pool = &tables.pools[pool];
-    chaos.choose(session, chosen, pool, &mut usable(step.now, &tables.settings, &tables.servers, pool))
+    chaos.choose(session, chosen, pool, &mut usable(step.now, &tables.plan.settings, &tables.servers.table, pool))
 }
 
 /// A session is about to get a server.
 #[cold]
 pub(crate) fn observe_link(tables: &mut Tables, step: &mut Step<'_>, session: ConnId, conn: ConnId) {
-    let chaos = tables.chaos.as_mut().expect("there is chaos: its caller has asked");
-    let pool = &tables.pools[tables.servers[conn].pool()];
-    let idle: Vec<Idle> = usable(step.now, &tables.settings, &tables.servers, pool).collect();
-    let server = &mut tables.servers[conn];
+    let chaos = tables.servers.chaos.as_mut().expect("there is chaos: its caller has asked");
+    let pool = &tables.pools[tables.servers.table[conn].pool()];
+    let idle: Vec<Idle> = usable(step.now, &tables.plan.settings, &tables.servers.table, pool).collect();
+    let server = &mut tables.servers.table[conn];
     if let Some(text) = chaos.linked(session, (conn, server), pool, &mut idle.into_iter()) {
         step.actions.tell(Fact::new(Level::Fatal, Topic::General, About::Pooler, text));
     }
@@ -36,8 +36,8 @@ pub(crate) fn observe_link(tables: &mut Tables, step: &mut Step<'_>, session: Co
 /// Sends a free server the built-in tests' query, if they have one. Whether they have.
 #[cold]
 pub(crate) fn is_disturbed(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) -> bool {
-    let chaos = tables.chaos.as_mut().expect("there is chaos: its caller has asked");
-    let server = &mut tables.servers[conn];
+    let chaos = tables.servers.chaos.as_mut().expect("there is chaos: its caller has asked");
+    let server = &mut tables.servers.table[conn];
     let pool = &tables.pools[server.pool()];
     // There is no query this time.
     let Some(question) = chaos.freed(conn, server, pool, &mut tables.caches) else { return false };
@@ -53,8 +53,8 @@ pub(crate) fn is_disturbed(tables: &mut Tables, step: &mut Step<'_>, conn: ConnI
 /// The server has answered that query.
 pub(crate) fn disturbance_ended(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, chore: Chore) {
     // A reload has turned the tests off meanwhile.
-    let Some(chaos) = &mut tables.chaos else { return };
-    let server = &mut tables.servers[conn];
+    let Some(chaos) = &mut tables.servers.chaos else { return };
+    let server = &mut tables.servers.table[conn];
     // There is no fault.
     let Some((session, text)) = chaos.answered(chore, conn, server, &mut tables.caches) else { return };
     if tables.sessions.get(session).is_some() {

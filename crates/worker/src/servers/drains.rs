@@ -5,13 +5,14 @@ use link::server::{Chore, CloseReason, Server, ServerState};
 use link::server_questions::question_syncs;
 use machine::Step;
 use machine::sabotage::{Fault, does};
+use units::deadline::Owner;
 use units::{ConnId, limits};
 use wire::backend::Status;
 use wire::frontend;
 use wire::frontend::{CopyFail, Query};
 
 use crate::servers::{cancellers, chores, closed_servers, free_servers};
-use crate::tables::{Tables, timers};
+use crate::tables::Tables;
 
 /// A linked server loses its client: begins to read and discard the answers it still owes.
 pub(crate) fn detach(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId, torn: bool) {
@@ -27,7 +28,7 @@ pub(crate) fn detach(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId
     }
     server.hold_mut().end();
     server.incoming_mut().forward_no_more();
-    if machine::sabotage::skips_drain(&tables.settings) {
+    if machine::sabotage::skips_drain(&tables.plan.settings) {
         server.forget_owed();
         free_servers::free(tables, step, server_id);
         return;
@@ -40,7 +41,7 @@ pub(crate) fn detach(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId
         closed_servers::close_server(tables, step, server_id, CloseReason::ClientGoneUnfinished);
         return;
     }
-    if !does(&tables.settings, Fault::LeaveCopyOpen) {
+    if !does(&tables.plan.settings, Fault::LeaveCopyOpen) {
         end_batch(server_id, server, step);
     }
     server.ledger_mut().disown();
@@ -57,18 +58,18 @@ pub(crate) fn detach(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId
 pub(crate) fn stop(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
     let server = &tables.servers[conn];
     // A cancel would make a commit known that waits for its standby.
-    if server.may_commit() && !does(&tables.settings, Fault::CancelCommits) {
+    if server.may_commit() && !does(&tables.plan.settings, Fault::CancelCommits) {
         return closed_servers::close_server(tables, step, conn, CloseReason::ClientGoneUnfinished);
     }
     cancellers::cancel_drain(tables, step, conn);
-    timers::arm_server(tables, conn);
+    tables.agenda.arm(Owner::Conn(conn));
 }
 
 pub(crate) fn drain_progress(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
     let server = &mut tables.servers[conn];
     let ServerState::Draining { read, .. } = *server.state() else { unreachable!("a server that does not drain") };
     // Its COPY may have begun, or its batch may have failed, only after the client had gone.
-    if !does(&tables.settings, Fault::LeaveCopyOpen) {
+    if !does(&tables.plan.settings, Fault::LeaveCopyOpen) {
         end_batch(conn, server, step);
     }
     question_syncs(step, conn, server);

@@ -19,7 +19,8 @@ pub(crate) fn reset_or_free(tables: &mut Tables, step: &mut Step<'_>, server_id:
     let server = &mut tables.servers[server_id];
     let pool = &tables.pools[server.pool()];
     let (needs_reset, listens) = (server.traces().needs_reset(), server.traces().listens());
-    let resets = pool.rules().mode() == PoolMode::Session || tables.settings.global.servers.server_reset_query_always;
+    let resets =
+        pool.rules().mode() == PoolMode::Session || tables.plan.settings.global.servers.server_reset_query_always;
     if (needs_reset || listens || resets) && server.cancel().under_way() > 0 {
         // A cancel under way might hit the reset.
         chores::turn_server(tables, step, server_id, Server::outwait_cancel);
@@ -30,8 +31,8 @@ pub(crate) fn reset_or_free(tables: &mut Tables, step: &mut Step<'_>, server_id:
         chores::start_chore(tables, step, server_id, Chore::Clear, CLEAR);
     } else if listens {
         chores::start_chore(tables, step, server_id, Chore::Unlisten, UNLISTEN);
-    } else if resets && !tables.settings.global.servers.server_reset_query.is_empty() {
-        let settings = Arc::clone(&tables.settings);
+    } else if resets && !tables.plan.settings.global.servers.server_reset_query.is_empty() {
+        let settings = Arc::clone(&tables.plan.settings);
         let query = &settings.global.servers.server_reset_query;
         own_queries::send(tables, step, server_id, Chore::Reset, query);
     } else {
@@ -80,7 +81,7 @@ pub(crate) fn free(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId) 
     }
     tables.agenda.release(server.work_mut().take_permits());
     if matches!(server.state(), ServerState::Idle)
-        || tables.chaos.is_some() && disturbances::is_disturbed(tables, step, server_id)
+        || tables.servers.chaos.is_some() && disturbances::is_disturbed(tables, step, server_id)
     {
         return;
     }

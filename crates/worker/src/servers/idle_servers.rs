@@ -18,21 +18,21 @@ pub(crate) fn take_idle(
     session: Option<ConnId>,
 ) -> Option<ConnId> {
     loop {
-        let round_robin = tables.settings.global.servers.server_round_robin;
+        let round_robin = tables.plan.settings.global.servers.server_round_robin;
         let pool = tables.pools.get(pool)?;
         let conn = if round_robin { *pool.servers().idle().front()? } else { tables.view().fitting(pool, session)? };
         let server = tables.servers.get(conn)?;
-        if let Some(why) = expired(step.now, server, pool, &tables.settings) {
+        if let Some(why) = expired(step.now, server, pool, &tables.plan.settings) {
             closed_servers::close_server(tables, step, conn, why);
             continue;
         }
-        if !is_stale(step.now, server, &tables.settings) {
+        if !is_stale(step.now, server, &tables.plan.settings) {
             return Some(conn);
         }
-        let Some(check) = tables.settings.global.servers.server_check_query.0.clone() else { return Some(conn) };
+        let Some(check) = tables.plan.settings.global.servers.server_check_query.0.clone() else { return Some(conn) };
         let fresh = pool.servers().idle().iter().copied().find(|&other| {
             tables.servers.get(other).is_some_and(|other| {
-                !is_stale(step.now, other, &tables.settings) && other.end().close_needed().is_none()
+                !is_stale(step.now, other, &tables.plan.settings) && other.end().close_needed().is_none()
             })
         });
         if fresh.is_none() {
@@ -129,7 +129,7 @@ mod tests {
             let conn = scene.idle_server(scene.now);
             change(&mut scene.tables.servers[conn]);
             let (server, pool) = (&scene.tables.servers[conn], &scene.tables.pools[POOL]);
-            assert_eq!(expired(scene.now + age, server, pool, &scene.tables.settings), expected, "{case}");
+            assert_eq!(expired(scene.now + age, server, pool, &scene.tables.plan.settings), expected, "{case}");
         }
     }
 

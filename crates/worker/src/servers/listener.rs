@@ -14,6 +14,7 @@ use machine::sabotage::{Fault, does};
 use session_state::parameters::Tracked;
 use session_state::state::{ListenerWait, Overflow, Subscriptions};
 use session_state::tracker::Tracker;
+use units::deadline::Owner;
 use units::table::Table;
 use units::{ConnId, PoolId};
 use wire::backend;
@@ -21,7 +22,7 @@ use wire::backend::{Notification, Status};
 use wire::frontend::Query;
 
 use crate::servers::{chores, idle_servers};
-use crate::tables::{Tables, backpressure, timers};
+use crate::tables::{Tables, backpressure};
 
 /// A session waits for its pool's listener: it should LISTEN or UNLISTEN.
 pub(crate) fn attend(tables: &mut Tables, step: &mut Step<'_>, id: PoolId) {
@@ -73,7 +74,7 @@ pub(crate) fn begin_round(tables: &mut Tables, step: &mut Step<'_>, server_id: C
     } else if listener.is_unused() {
         server.work_mut().begin_anew(step.now);
     }
-    timers::arm_server(tables, server_id);
+    tables.agenda.arm(Owner::Conn(server_id));
 }
 
 /// The tracker and the server of a session that listens or waits to listen. A session leaves the listener before it
@@ -183,7 +184,7 @@ fn settle_channels(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId, 
 }
 
 fn leave_channels(tables: &mut Tables, step: &mut Step<'_>, id: PoolId, conn: ConnId, names: &[Box<[u8]>]) {
-    let for_all = does(&tables.settings, Fault::UnlistenForAll);
+    let for_all = does(&tables.plan.settings, Fault::UnlistenForAll);
     // The listener was lost.
     let Some(listener) = tables.pools[id].listener_mut() else { return };
     if !names.is_empty() {
@@ -251,7 +252,7 @@ fn notify(
     message: &[u8],
     encoding: Option<&[u8]>,
 ) -> bool {
-    let withheld = does(&tables.settings, Fault::WithholdNews);
+    let withheld = does(&tables.plan.settings, Fault::WithholdNews);
     let is_same = |session: &Session| session.parameters().get(Tracked::CLIENT_ENCODING) == encoding;
     let readable = said.payload.is_ascii() && said.channel.is_ascii() || tables.sessions.get(conn).is_some_and(is_same);
     let Some((tracker, _)) = listening(&mut tables.sessions, conn) else { return true };

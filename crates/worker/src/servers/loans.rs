@@ -10,34 +10,35 @@ use machine::Step;
 use machine::action::Action;
 use machine::mail::{Exchange, Lent, Mail, ToWorker};
 use queueing::board::Cell;
+use units::deadline::Owner;
 use units::{ConnId, Life, PoolId, Time, WorkerId, limits};
 
 use crate::servers::{chores, resting};
-use crate::tables::{Tables, timers};
+use crate::tables::Tables;
 
 pub(crate) fn lend(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId, to: WorkerId, since: Time) {
     let idle_since = tables.servers[server_id].work().since();
     chores::turn_server(tables, step, server_id, Server::withhold);
-    let from = tables.id;
+    let from = tables.plan.id;
     let server = tables.servers.remove(server_id).expect("it is idle here");
-    if let Some(chaos) = &mut tables.chaos {
+    if let Some(chaos) = &mut tables.servers.chaos {
         chaos.gone(server_id);
     }
     assert!(
         server.is_clean() && server.flow().is_clear() && server.cancel().under_way() == 0,
         "I3: only a clean server is lent"
     );
+    tables.pools.lends += 1;
     let pool = &mut tables.pools[server.pool()];
     pool.lend_to(to, since);
-    tables.counts.lends += 1;
-    if machine::sabotage::loses_lent(&tables.settings) {
+    if machine::sabotage::loses_lent(&tables.plan.settings) {
         step.actions.push(Action::Close { conn: server_id, last_words: false });
         return;
     }
     // This worker's waiters may need another server now.
     tables.agenda.feed(pool.id());
     let (key, homes, report) = (pool.key().clone(), pool.exchange().homes(), pool.welcome().report().cloned());
-    let life = tables.life;
+    let life = tables.plan.life;
     let lent = Lent { key, homes, report, from, life, to, server: Box::new(server), idle_since };
     // This worker counts the server until the receiver acknowledges it (I5).
     let mail = Mail::ToWorker(to, ToWorker::Exchange(Exchange::Lend(Box::new(lent))));
@@ -47,7 +48,7 @@ pub(crate) fn lend(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId, 
 /// A lent server has arrived: from now on the other worker counts it.
 pub(crate) fn lend_received(tables: &mut Tables, pool: PoolId, life: Life) {
     // Otherwise an earlier worker in this place has lent it, which has panicked since.
-    if life != tables.life {
+    if life != tables.plan.life {
         return;
     }
     // A pool with a lent server is not forgotten.
@@ -65,7 +66,7 @@ pub(crate) fn begged(tables: &mut Tables, step: &mut Step<'_>, pool: PoolId, fro
     let since = step.board.cell(pool, from).waiting_since;
     let fed = since != Time::NEVER && entry.exchange().has_fed(from, since);
     let refused = step.now < entry.exchange().lends_refused_until();
-    if !entry.queue().has_waiters() && !fed && !refused && !tables.stopping.refuses_new_work() {
+    if !entry.queue().has_waiters() && !fed && !refused && !tables.clock.stopping.refuses_new_work() {
         lend(tables, step, server, from, since);
     }
 }
@@ -91,7 +92,7 @@ pub(crate) fn publish(tables: &mut Tables, step: &mut Step<'_>, pool: PoolId) {
 pub(crate) fn look_around(tables: &mut Tables, step: &mut Step<'_>, pool: PoolId) {
     let entry = &tables.pools[pool];
     if let Some(&server) = entry.servers().idle().back()
-        && !tables.stopping.refuses_new_work()
+        && !tables.clock.stopping.refuses_new_work()
         && let Some((to, since)) = tables.view().stranger(step.now, step.board, entry)
     {
         lend(tables, step, server, to, since);
@@ -102,11 +103,11 @@ pub(crate) fn look_around(tables: &mut Tables, step: &mut Step<'_>, pool: PoolId
         return resting::rest_for_a_stranger(tables, step, pool);
     }
     let patience = entry.servers().patience();
-    timers::arm_pool(tables, step, pool);
+    tables.agenda.arm(Owner::Pool(pool));
     if step.now < waiting_since + patience {
         return;
     }
-    let others = (0..tables.settings.workers).map(WorkerId).filter(|&worker| worker != tables.id);
+    let others = (0..tables.plan.settings.workers).map(WorkerId).filter(|&worker| worker != tables.plan.id);
     let rich = others.max_by_key(|&worker| step.board.cell(pool, worker).idle);
     // No other worker has one either.
     let Some(rich) = rich.filter(|&worker| step.board.cell(pool, worker).idle > 0) else { return };
@@ -117,7 +118,7 @@ pub(crate) fn look_around(tables: &mut Tables, step: &mut Step<'_>, pool: PoolId
 /// than a new one. Otherwise, with few clients, each worker would open servers to replace those it has lent. Returns
 /// how many may come.
 pub(crate) fn borrow(tables: &mut Tables, step: &mut Step<'_>, id: PoolId) -> u32 {
-    let (own, workers) = (tables.id, tables.settings.workers);
+    let (own, workers) = (tables.plan.id, tables.plan.settings.workers);
     let pool = &mut tables.pools[id];
     let soon = pool.waiting_since() + limits::STRANGER;
     if !pool.exchange().is_shared() || soon <= step.now || soon == Time::NEVER {
@@ -128,13 +129,13 @@ pub(crate) fn borrow(tables: &mut Tables, step: &mut Step<'_>, id: PoolId) -> u3
     let excess: u32 = others.clone().map(|worker| excess_of(&worker)).sum();
     // No other worker has more than it uses.
     let Some(rich) = others.max_by_key(excess_of).filter(|_| excess > 0) else { return 0 };
-    pool.arm(&mut tables.deadlines, soon);
+    tables.agenda.arm_by(id, soon);
     beg(tables, step, id, rich);
     excess
 }
 
 fn beg(tables: &mut Tables, step: &mut Step<'_>, pool: PoolId, rich: WorkerId) {
-    let from = tables.id;
+    let from = tables.plan.id;
     let entry = &mut tables.pools[pool];
     let waiting_since = entry.waiting_since();
     // Each worker is asked once for each waiter. If it has no server now, it sees the waiter on the board when it has
@@ -191,7 +192,7 @@ mod tests {
                 },
                 false,
             ),
-            ("all is about to end", |scene| _ = scene.tables.stopping.begin(Stop::WaitForServers), false),
+            ("all is about to end", |scene| _ = scene.tables.clock.stopping.begin(Stop::WaitForServers), false),
         ];
         for (case, prepare, is_lent) in cases {
             let mut scene = Scene::new(|_| ());
@@ -219,7 +220,7 @@ mod tests {
         let counted =
             |scene: &Scene| (scene.tables.pools[POOL].servers().all(), scene.tables.pools[POOL].servers().lent());
         assert_eq!(counted(&scene), (1, 1));
-        let (own, former) = (scene.tables.life, Life(scene.tables.life.0 + 1));
+        let (own, former) = (scene.tables.plan.life, Life(scene.tables.plan.life.0 + 1));
         lend_received(&mut scene.tables, POOL, former);
         assert_eq!(counted(&scene), (1, 1), "that one was lent by a worker that is gone");
         lend_received(&mut scene.tables, POOL, own);

@@ -17,7 +17,7 @@ use crate::tables::Tables;
 pub(crate) fn poll_names(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId) {
     let server = &tables.servers[server_id];
     let pool = &mut tables.pools[server.pool()];
-    if tables.stopping.has_begun() || !pool.known().is_due(step.now, pool.servers().idle().len() > 1) {
+    if tables.clock.stopping.has_begun() || !pool.known().is_due(step.now, pool.servers().idle().len() > 1) {
         return;
     }
     let chore = if pool.known().is_awaited() { Chore::First } else { Chore::Poll };
@@ -54,7 +54,7 @@ pub(crate) fn poll_names_if_overdue(tables: &mut Tables, step: &mut Step<'_>, id
 /// an idle server is asked.
 pub(crate) fn must_learn(tables: &mut Tables, step: &mut Step<'_>, id: PoolId, idle: ConnId) -> bool {
     let pool = &tables.pools[id];
-    if !pool.known().is_awaited() || tables.stopping.has_begun() {
+    if !pool.known().is_awaited() || tables.clock.stopping.has_begun() {
         return false;
     }
     if !pool.known().is_under_way() {

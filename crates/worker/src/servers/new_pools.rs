@@ -15,8 +15,8 @@ pub(crate) fn ensure_pool<'t>(
     homes: u16,
 ) -> Option<&'t mut Pool> {
     if tables.pools.get(id).is_none() {
-        let database = tables.settings.database(&key.database)?;
-        tables.pools.add(id, key, homes, database, &tables.settings);
+        let database = tables.plan.settings.database(&key.database)?;
+        tables.pools.add(id, key, homes, database, &tables.plan.settings);
         let pool = tables.pools.get_mut(id)?;
         definitions.doubt_in(pool, Time::ZERO);
     }

@@ -34,7 +34,7 @@ pub(crate) fn query_wait_events(tables: &mut Tables, step: &mut Step<'_>, server
     let server = &tables.servers[server_id];
     let id = server.pool();
     let pool = &mut tables.pools[id];
-    let fits = !tables.stopping.has_begun()
+    let fits = !tables.clock.stopping.has_begun()
         && server.kept().session_state().is_none()
         && pool.servers().count(Group::Linked) > pool.servers().own().open();
     // No sample was requested, or this server does not fit.
@@ -75,7 +75,7 @@ fn sampling_of(tables: &mut Tables, server_id: ConnId) -> Option<&mut WaitSampli
 pub(crate) fn count(tables: &mut Tables, step: &mut Step<'_>, id: PoolId, waits: bool) {
     let mut counted = Counted {
         pool: id,
-        worker: tables.id,
+        worker: tables.plan.id,
         at: step.now,
         transactions: 0,
         transaction_us: 0,

@@ -14,6 +14,7 @@ use machine::action::Action;
 use machine::mail::{CancelTicket, ToDoor};
 use machine::sabotage::{Fault, does};
 use machine::{Secured, Step};
+use units::deadline::Owner;
 use units::{ConnId, Serial};
 
 use crate::limits::limiters::{Limiters, Outcome};
@@ -21,7 +22,8 @@ use crate::limits::{permits, pin_queue};
 use crate::servers::{cancellers, drains, free_servers};
 use crate::sessions::links;
 use crate::tables::cancels::take_back;
-use crate::tables::{Tables, backpressure, timers};
+use crate::tables::owners::Servers;
+use crate::tables::{Tables, backpressure};
 
 /// The door has received a CancelRequest whose key names this worker. `ticket`: whom to tell when it has been carried out.
 pub(crate) fn cancel_requested(
@@ -37,35 +39,35 @@ pub(crate) fn cancel_requested(
     }
     if let Some(ticket) = ticket {
         let server = conn.and_then(|conn| tables.sessions.get(conn)?.server());
-        tables.cancels.await_end(ticket, server);
+        tables.servers.cancels.await_end(ticket, server);
     }
 }
 
 /// The session whose client has this key. `None`: it has ended, or never was: as in PostgreSQL, there is no answer.
 fn owner_of(tables: &Tables, pid: i32, secret: &[u8]) -> Option<ConnId> {
-    let halves = does(&tables.settings, Fault::HalfASecret);
+    let halves = does(&tables.plan.settings, Fault::HalfASecret);
     let is_owner = |conn: ConnId| {
         // It may have ended.
         let own = &tables.sessions.get(conn)?.identity().cancel_secret;
         let fits = if halves { own.half_fits(secret) } else { own.fits(secret) };
         fits.then_some(conn)
     };
-    let conn = match machine::pids::from_virtual_pid(pid, tables.cancels.pid_key) {
+    let conn = match machine::pids::from_virtual_pid(pid, tables.servers.cancels.pid_key) {
         // One that was told another process id is not at its place: only that one's key is worth anything.
-        Some((owner, slot)) if owner == tables.id.0 => {
-            let is_placed = |conn: &ConnId| tables.cancels.other_pid_of(*conn).is_none_or(|other| other == pid);
+        Some((owner, slot)) if owner == tables.plan.id.0 => {
+            let is_placed = |conn: &ConnId| tables.servers.cancels.other_pid_of(*conn).is_none_or(|other| other == pid);
             tables.sessions.id_at(slot).filter(is_placed).and_then(is_owner)
         }
         Some(_) | None => None,
     };
-    conn.or_else(|| tables.cancels.knowing(pid).find_map(is_owner))
+    conn.or_else(|| tables.servers.cancels.knowing(pid).find_map(is_owner))
 }
 
 /// Tells doors which requests have been carried out: PostgreSQL has ended the connections of all cancels of that server's work.
 pub(crate) fn tell_of_ends(tables: &mut Tables, step: &mut Step<'_>) {
-    let Tables { cancels, servers, .. } = tables;
+    let Servers { cancels, table, .. } = &mut tables.servers;
     let strikes = |server| {
-        let server: Option<&Server> = servers.get(server);
+        let server: Option<&Server> = table.get(server);
         server.is_some_and(|server| server.cancel().under_way() > 0 || server.cancel().is_requested())
     };
     for CancelTicket { door, number } in cancels.take_over(strikes) {
@@ -99,7 +101,7 @@ fn cancel_query(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<'_
         // The client does not know its key yet.
         SessionState::Waiting { wait_for: WaitFor::Login | WaitFor::Own, .. } | SessionState::Opening { .. } => {}
         SessionState::Waiting { .. } => cancel_waiting(tables, limiters, step, conn),
-        SessionState::Idle { .. } if machine::sabotage::forwards_late_cancel(&tables.settings) => {
+        SessionState::Idle { .. } if machine::sabotage::forwards_late_cancel(&tables.plan.settings) => {
             let linked = tables.servers.iter().find(|(_, server)| server.session().is_some());
             if let Some((stranger, _)) = linked {
                 cancellers::start_cancel(tables, step, stranger);
@@ -123,7 +125,7 @@ fn cancel_waiting(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<
     tables.sessions[conn].stop_waiting(step.now);
     permits::leave_limits(tables, limiters, step, conn);
     pin_queue::return_pin_permit(tables, conn);
-    timers::arm_session(tables, conn);
+    tables.agenda.arm(Owner::Conn(conn));
     if more {
         // Whether the client is read again is decided when the rest of its messages has been looked at.
         tables.agenda.reconsider(conn);
@@ -134,7 +136,7 @@ fn cancel_waiting(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<
 
 pub(crate) fn canceller_opened(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
     // It may have been closed meanwhile.
-    let Some(canceller) = tables.cancels.get_mut(conn) else { return };
+    let Some(canceller) = tables.servers.cancels.get_mut(conn) else { return };
     let next = canceller.encryption.opened();
     canceller_goes_on(tables, step, conn, next);
 }
@@ -142,7 +144,7 @@ pub(crate) fn canceller_opened(tables: &mut Tables, step: &mut Step<'_>, conn: C
 /// Bytes of a connection that is to carry a CancelRequest: the answer to SSLRequest. PostgreSQL says nothing else there.
 pub(crate) fn canceller_answered(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, bytes: &[u8]) {
     // It may have been closed meanwhile.
-    let Some(canceller) = tables.cancels.get_mut(conn).filter(|canceller| !canceller.sent) else { return };
+    let Some(canceller) = tables.servers.cancels.get_mut(conn).filter(|canceller| !canceller.sent) else { return };
     match canceller.encryption.received(bytes) {
         Ok(next) => canceller_goes_on(tables, step, conn, next),
         Err(_) => canceller_done(tables, step, conn),
@@ -157,7 +159,7 @@ pub(crate) fn canceller_secured(
     outcome: Result<Box<Secured>, String>,
 ) {
     // It may have been closed meanwhile.
-    let Some(canceller) = tables.cancels.get_mut(conn) else { return };
+    let Some(canceller) = tables.servers.cancels.get_mut(conn) else { return };
     match outcome {
         Ok(secured) => {
             let next = canceller.encryption.secured((*secured).into());
@@ -171,9 +173,9 @@ fn canceller_goes_on(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, nex
     if !step.actions.encrypt(conn, next) {
         return;
     }
-    let canceller = tables.cancels.get_mut(conn).expect("its connection has just been spoken of");
-    let server = tables.servers.get(canceller.server);
-    if !server.is_some_and(|server| canceller.send(step, conn, server, &tables.settings)) {
+    let canceller = tables.servers.cancels.get_mut(conn).expect("its connection has just been spoken of");
+    let server = tables.servers.table.get(canceller.server);
+    if !server.is_some_and(|server| canceller.send(step, conn, server, &tables.plan.settings)) {
         canceller_done(tables, step, conn);
     }
 }
@@ -181,7 +183,7 @@ fn canceller_goes_on(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, nex
 /// PostgreSQL has closed the connection, or it could not be opened: the cancel is over.
 pub(crate) fn canceller_done(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
     // It may have been closed meanwhile.
-    let Some(canceller) = tables.cancels.remove(conn) else { return };
+    let Some(canceller) = tables.servers.cancels.remove(conn) else { return };
     step.actions.push(Action::Close { conn, last_words: false });
     tables.pools[canceller.pool].counts_mut().cancel_ended();
     // Its server may be gone.
@@ -192,7 +194,7 @@ pub(crate) fn canceller_done(tables: &mut Tables, step: &mut Step<'_>, conn: Con
             // If it is held for another reason too, the timeout of that begins now.
             server.work_mut().begin_anew(step.now);
             free_servers::free(tables, step, canceller.server);
-            timers::arm_server(tables, canceller.server);
+            tables.agenda.arm(Owner::Conn(canceller.server));
         }
         ServerState::Draining { .. } => drains::drain_progress(tables, step, canceller.server),
         ServerState::Linked(session) if is_over => {
@@ -204,7 +206,7 @@ pub(crate) fn canceller_done(tables: &mut Tables, step: &mut Step<'_>, conn: Con
 
 /// PostgreSQL did not finish the cancel in time. If it was sent, it may hit at any time, so its server is closed.
 pub(crate) fn canceller_late(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
-    let canceller = tables.cancels.get(conn).expect("its deadline has come");
+    let canceller = tables.servers.cancels.get(conn).expect("its deadline has come");
     let doubtful = canceller.sent.then_some(canceller.server);
     if let Some(server) = doubtful.and_then(|id| tables.servers.get_mut(id)) {
         server.end_mut().close_when_released(CloseReason::CancelWaitTimeout);
@@ -248,7 +250,7 @@ mod tests {
 
     /// Whether the request has ended the wait.
     fn is_cancelled(scene: &mut Scene, conn: ConnId, pid: i32, secret: &[u8]) -> bool {
-        let mut limiters = Limiters::new(&scene.tables.settings);
+        let mut limiters = Limiters::new(&scene.tables.plan.settings);
         scene.run(|tables, step| cancel_requested(tables, &mut limiters, step, (pid, secret), None));
         let is_answered =
             scene.asked().iter().any(|action| matches!(action, Action::Send { conn: to, .. } if *to == conn));
@@ -303,7 +305,7 @@ mod tests {
     fn a_process_id_of_a_server_needs_the_secret_of_one_that_knows_it() {
         let mut scene = Scene::new(|_| ());
         let conn = waiter(&mut scene, 1);
-        scene.tables.cancels.note_pid(4711, conn);
+        scene.tables.servers.cancels.note_pid(4711, conn);
         assert!(!is_cancelled(&mut scene, conn, 4711, &[0; 4]));
         assert!(!is_cancelled(&mut scene, conn, 4712, &SECRET));
         assert!(is_cancelled(&mut scene, conn, 4711, &SECRET));

@@ -22,7 +22,7 @@ use crate::tables::followups::SessionEnd;
 use crate::tables::{Tables, backpressure};
 
 pub(crate) fn welcome_to_console(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
-    tables.counts.console_logins += 1;
+    tables.sessions.console_logins += 1;
     let session = &tables.sessions[conn];
     let identity = Arc::clone(session.identity());
     step.actions.send_new(conn, |out| {
@@ -61,7 +61,8 @@ pub(crate) fn console_received(tables: &mut Tables, step: &mut Step<'_>, conn: C
         }
         let message: Vec<u8> = session.incoming_mut().drain(header.total_len()).collect();
         let body = &message[HEADER_LEN..];
-        let is_skipping = tables.consoles.get(conn).is_some_and(|console| console.reading == Reading::UntilSync);
+        let is_skipping =
+            tables.sessions.consoles.get(conn).is_some_and(|console| console.reading == Reading::UntilSync);
         let read = match header.tag {
             tag::TERMINATE => return tables.agenda.end(conn, SessionEnd::Left(EndReason::ClientClosed)),
             tag::SYNC => {
@@ -87,10 +88,10 @@ pub(crate) fn console_received(tables: &mut Tables, step: &mut Step<'_>, conn: C
 
 /// The end of a batch, and whatever an error in it had skipped.
 fn synced(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
-    if let Some(console) = tables.consoles.get(conn) {
+    if let Some(console) = tables.sessions.consoles.get(conn) {
         console.end_batch();
     }
-    let status = tables.consoles.status(conn);
+    let status = tables.sessions.consoles.status(conn);
     step.actions.send_new(conn, |out| backend::encode_ready(out, status));
 }
 
@@ -103,7 +104,7 @@ fn run_command(
     body: &[u8],
 ) -> Result<(), Error> {
     let text = Query::decode(body)?.text.to_vec();
-    if let Some(console) = tables.consoles.get(conn) {
+    if let Some(console) = tables.sessions.consoles.get(conn) {
         console.close_statement(b"");
         console.close_portal(b"");
         console.end_batch();
@@ -131,16 +132,17 @@ pub(crate) fn console_answered(tables: &mut Tables, step: &mut Step<'_>, conn: C
 /// Passes an answer on, as what it was asked for.
 fn answer(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, bytes: &[u8]) {
     let block = block_behind(bytes);
-    if block.is_some() || tables.consoles.get(conn).is_some() {
-        let console = tables.consoles.of(conn);
+    if block.is_some() || tables.sessions.consoles.get(conn).is_some() {
+        let console = tables.sessions.consoles.of(conn);
         console.block = block.unwrap_or(console.block);
     }
     let messages = bytes.strip_suffix(&READY).unwrap_or(bytes);
-    let awaited = tables.consoles.get(conn).map(|console| std::mem::take(&mut console.awaited)).unwrap_or_default();
+    let awaited =
+        tables.sessions.consoles.get(conn).map(|console| std::mem::take(&mut console.awaited)).unwrap_or_default();
     if !matches!(awaited, Awaited::Query) {
         return extended::answered(tables, step, conn, awaited, messages);
     }
-    let status = tables.consoles.status(conn);
+    let status = tables.sessions.consoles.status(conn);
     step.actions.send_new(conn, |out| {
         out.extend_from_slice(messages);
         if messages.len() < bytes.len() {

@@ -14,7 +14,7 @@ use crate::tables::open_definitions::OpenDefinitions;
 use crate::tables::{Tables, backpressure};
 
 pub(crate) fn other_workers(tables: &Tables) -> OtherWorkers {
-    OtherWorkers::of(tables.id, tables.settings.workers)
+    OtherWorkers::of(tables.plan.id, tables.plan.settings.workers)
 }
 
 /// Another worker's client defines something.
@@ -27,7 +27,7 @@ pub(crate) fn note_definition(
 ) {
     definitions.note(tables.pools.iter_mut(), step.now, &definition);
     if let Some(session) = session {
-        let (to, by) = (WorkerId(session.owner()), tables.id);
+        let (to, by) = (WorkerId(session.owner()), tables.plan.id);
         step.actions.post_to_worker(to, ToWorker::Noted { definition, session, by });
     }
 }

@@ -11,14 +11,15 @@ use machine::action::Action;
 use machine::mail::ToCoordinator;
 use machine::observe::{Level, Topic};
 use session_state::parameters::Tracked;
+use units::deadline::Owner;
 use units::{ConnId, PoolId, limits};
 
 use crate::limits::limiters::Limiters;
 use crate::limits::permits;
 use crate::servers::{closed_servers, drains, listener};
+use crate::tables::Tables;
 use crate::tables::followups::SessionEnd;
 use crate::tables::halves::Halves;
-use crate::tables::{Tables, timers};
 
 pub(crate) fn client_hung_up(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
     if tables.sessions.get(conn).is_some_and(|session| matches!(session.state(), SessionState::Leaving { .. })) {
@@ -55,8 +56,8 @@ pub(crate) fn end_session(
     let speakable = server.is_none_or(leaves_room_for_error);
     log_end(tables, step, conn, end.why());
     let (pool, user) = take_out(tables, limiters, halves, step, conn);
-    tables.counts.departing += 1;
-    let departed = ToCoordinator::Departed { pool, holder: tables.id.into(), life: tables.life, user };
+    tables.sessions.departing += 1;
+    let departed = ToCoordinator::Departed { pool, holder: tables.plan.id.into(), life: tables.plan.life, user };
     step.actions.post_to_coordinator(departed);
     if let SessionEnd::Left(_) = end {
         return close_session(tables, step, conn, false);
@@ -81,7 +82,7 @@ fn close_when_written(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
     session.leave(step.now + limits::FAREWELL);
     step.actions.watch(conn, session.flow_mut(), false);
     tables.agenda.close(conn);
-    timers::arm_session(tables, conn);
+    tables.agenda.arm(Owner::Conn(conn));
 }
 
 /// The end of a round: sessions whose last message has been written are closed.
@@ -112,7 +113,7 @@ pub(crate) fn take_out(
     step: &mut Step<'_>,
     conn: ConnId,
 ) -> (PoolId, Arc<str>) {
-    if let Some(chaos) = &mut tables.chaos
+    if let Some(chaos) = &mut tables.servers.chaos
         && let Some(session) = tables.sessions.get(conn)
     {
         let name = session.parameters().get(Tracked::APPLICATION_NAME).unwrap_or_default();
@@ -124,15 +125,15 @@ pub(crate) fn take_out(
         permits::pass_permits_on(tables, conn, server);
     }
     permits::leave_limits(tables, limiters, step, conn);
-    tables.stopping.walk.note_change(); // Without sessions the pool's last server can move.
+    tables.clock.stopping.walk.note_change(); // Without sessions the pool's last server can move.
     halves.forget(conn);
-    tables.consoles.forget(conn);
+    tables.sessions.consoles.forget(conn);
     let session = &mut tables.sessions[conn];
     let (pool, user) = (session.pool(), session.identity().user.clone());
     let torn = session.is_torn();
     let tracker = session.take_tracker();
     let had_permit = tracker.as_ref().is_some_and(|tracker| tracker.has_pin_permit);
-    tables.cancels.forget_pid(conn);
+    tables.servers.cancels.forget_pid(conn);
     let subscriptions = tracker.as_ref().and_then(|tracker| tracker.notifications.subscriptions());
     let interest: Option<Vec<Box<[u8]>>> =
         subscriptions.map(|subscriptions| subscriptions.interest().map(Box::from).collect());
@@ -178,7 +179,7 @@ pub(crate) fn take_out(
 /// Closes a session's connection and frees its id. `last_words`: it got a last message.
 pub(crate) fn close_session(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, last_words: bool) {
     if tables.sessions.remove(conn).is_some() {
-        tables.counts.departing -= 1;
+        tables.sessions.departing -= 1;
         step.actions.push(Action::Close { conn, last_words });
     }
 }

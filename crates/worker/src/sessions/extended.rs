@@ -50,7 +50,7 @@ pub(super) fn received(
     rights: ConsoleRights,
     (tag, body): (u8, &[u8]),
 ) -> Result<(), Error> {
-    let console = tables.consoles.of(conn);
+    let console = tables.sessions.consoles.of(conn);
     let reaction = match tag {
         tag::PARSE => parse(console, Parse::decode(body)?),
         tag::BIND => bind(console, body)?,
@@ -168,7 +168,7 @@ fn close(console: &mut Console, Close { target, name }: Close<'_>) -> Reaction {
 
 /// The answer to what was asked, without its ReadyForQuery.
 pub(super) fn answered(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, awaited: Awaited, messages: &[u8]) {
-    let console = tables.consoles.of(conn);
+    let console = tables.sessions.consoles.of(conn);
     let is_error = Header::parse(messages).ok().flatten().is_some_and(|header| header.tag == backend_tag::ERROR);
     if is_error {
         console.reading = Reading::UntilSync;

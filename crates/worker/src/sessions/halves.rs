@@ -45,7 +45,7 @@ fn keep_half(tables: &mut Tables, halves: &mut Halves, step: &mut Step<'_>, conn
     }
     halves.keep(conn, step.now, heap::taken(session.incoming().capacity()));
     backpressure::stash(tables, step, conn, bytes);
-    let max = limits::HALF_BYTES_MAX / usize::from(tables.settings.workers.max(1));
+    let max = limits::HALF_BYTES_MAX / usize::from(tables.plan.settings.workers.max(1));
     let kept = |conn: ConnId| {
         let idle = tables.sessions.get(conn).filter(|session| matches!(session.state(), SessionState::Idle { .. }));
         idle.map_or(0, |session| heap::taken(session.incoming().capacity()))

@@ -21,13 +21,14 @@ use machine::{Settings, Step};
 use queueing::classes::ClassId;
 use settings::{Fidelity, PoolMode};
 use units::ConnId;
+use units::deadline::Owner;
 
 use crate::servers::idle_servers::is_expired;
 use crate::servers::{closed_servers, disturbances, free_servers, listener};
 use crate::tables::agenda::Agenda;
 use crate::tables::stale::is_stale;
 use crate::tables::timers::is_armed_idle;
-use crate::tables::{Tables, backpressure, timers};
+use crate::tables::{Tables, backpressure};
 
 /// The outcome.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -44,7 +45,7 @@ pub(crate) enum AtOnce {
 /// whole message.
 #[inline(never)]
 pub(crate) fn begin(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, bytes: &[u8], class: ClassId) -> AtOnce {
-    if is_special(tables) || tables.settings.global.servers.server_round_robin {
+    if is_special(tables) || tables.plan.settings.global.servers.server_round_robin {
         return AtOnce::Declined;
     }
     let session = &mut tables.sessions[conn];
@@ -53,8 +54,8 @@ pub(crate) fn begin(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, byte
     let Some(&server_id) = pool.servers().idle().back() else { return AtOnce::Declined };
     let server = &mut tables.servers[server_id];
     let may_take = pool.queue().admits(class) && !pool.known().is_awaited() && pool.rules().max_pinned() == 0;
-    let is_fresh =
-        !is_stale(step.now, server, &tables.settings) && !is_expired(step.now, server, pool, &tables.settings);
+    let is_fresh = !is_stale(step.now, server, &tables.plan.settings)
+        && !is_expired(step.now, server, pool, &tables.plan.settings);
     let mut link = Link::new((conn, session), (server_id, server), pool);
     let names = &tables.caches.server_names;
     if !may_take || !is_fresh || !link.plain().is_some_and(|mut plain| plain.fits(bytes, names)) {
@@ -62,7 +63,7 @@ pub(crate) fn begin(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, byte
     }
     link.session_mut().requests(step.now);
     let bytes = (bytes, Source::Chunk, 0);
-    if begin_plainly(step, link, bytes, &tables.settings, &mut tables.caches, &mut tables.agenda) {
+    if begin_plainly(step, link, bytes, &tables.plan.settings, &mut tables.caches, &mut tables.agenda) {
         sent_plainly(tables, step, conn, server_id);
         return AtOnce::Done;
     }
@@ -73,7 +74,7 @@ pub(crate) fn begin(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, byte
 #[inline(never)]
 pub(crate) fn serve_next(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId) -> AtOnce {
     // Deliberate faults are only in the general path.
-    if is_special(tables) || machine::sabotage::is_on(&tables.settings) {
+    if is_special(tables) || machine::sabotage::is_on(&tables.plan.settings) {
         return AtOnce::Declined;
     }
     // It may have been closed since it became free.
@@ -87,7 +88,7 @@ pub(crate) fn serve_next(tables: &mut Tables, step: &mut Step<'_>, server_id: Co
     if !matches!(server.state(), ServerState::Idle) || is_asked || is_shared || pool.rules().reserve_pool_size() > 0 {
         return AtOnce::Declined;
     }
-    if is_expired(step.now, server, pool, &tables.settings) {
+    if is_expired(step.now, server, pool, &tables.plan.settings) {
         return AtOnce::Declined;
     }
     let Some(waiter) = pool.queue().peek(step.now) else {
@@ -108,7 +109,7 @@ pub(crate) fn serve_next(tables: &mut Tables, step: &mut Step<'_>, server_id: Co
     link.pool_mut().queue_mut().pop(step.now);
     let (id, is_timed) = (link.pool().id(), link.pool().rules().times_links());
     let bytes = (&*inbox, source, 0);
-    let is_sent = begin_plainly(step, link, bytes, &tables.settings, &mut tables.caches, &mut tables.agenda);
+    let is_sent = begin_plainly(step, link, bytes, &tables.plan.settings, &mut tables.caches, &mut tables.agenda);
     let pool = &tables.pools[id];
     if pool.queue().has_waiters() && !pool.asks_no_more(step.now) {
         tables.agenda.feed(id);
@@ -116,7 +117,7 @@ pub(crate) fn serve_next(tables: &mut Tables, step: &mut Step<'_>, server_id: Co
     if is_sent {
         step.actions.keep(inbox);
         if is_timed {
-            timers::arm_session(tables, conn);
+            tables.agenda.arm(Owner::Conn(conn));
         }
         return AtOnce::Done;
     }
@@ -127,9 +128,9 @@ pub(crate) fn serve_next(tables: &mut Tables, step: &mut Step<'_>, server_id: Co
 /// A session's query was sent to its server by the fast case.
 pub(crate) fn sent_plainly(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, server_id: ConnId) {
     if tables.pools[tables.sessions[conn].pool()].rules().times_links() {
-        timers::arm_session(tables, conn);
+        tables.agenda.arm(Owner::Conn(conn));
     }
-    if machine::sabotage::is_on(&tables.settings) {
+    if machine::sabotage::is_on(&tables.plan.settings) {
         release_if_done(tables, step, server_id);
     }
 }
@@ -153,7 +154,7 @@ pub(crate) fn end_plainly(plain: Plain<'_, '_>, step: &mut Step<'_>, agenda: &mu
 
 /// Whether all links must take the general path.
 fn is_special(tables: &Tables) -> bool {
-    tables.stopping.has_begun() || tables.chaos.is_some()
+    tables.clock.stopping.has_begun() || tables.servers.chaos.is_some()
 }
 
 /// Links, and sends the query if it has no effect except its answer. Returns whether it was sent.
@@ -172,7 +173,7 @@ fn begin_plainly(
 
 /// Links a session and a server (I1). Returns whether the session's messages may go there at once.
 pub(crate) fn link(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, server_id: ConnId) -> bool {
-    if tables.chaos.is_some() {
+    if tables.servers.chaos.is_some() {
         disturbances::observe_link(tables, step, conn, server_id);
     }
     let (session, server) = (&mut tables.sessions[conn], &mut tables.servers[server_id]);
@@ -186,13 +187,13 @@ pub(crate) fn link(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, serve
         step.actions.send_new(conn, |out| out.extend_from_slice(&news));
     }
     let mut link = Link::new((conn, session), (server_id, server), pool);
-    link.begin(step.now, &tables.settings, tables.agenda.unpublished());
+    link.begin(step.now, &tables.plan.settings, tables.agenda.unpublished());
     let (session, server, pool) = link.into_parts();
     if let Some(permits) = session.claim_mut().permits_mut() {
         permits.linked(step.now);
     }
     let mut begun_with = None;
-    let class = &tables.settings.classes.class(session.claim().class()).name;
+    let class = &tables.plan.settings.classes.class(session.claim().class()).name;
     let renaming = tables.caches.server_names.rename(session, class, server.kept_mut(), &mut tables.caches.interned);
     let same = Arc::ptr_eq(session.parameters(), server.kept().parameters());
     let has_others = !server.kept().owners().of_sessions().without(session.own().now()).is_empty();
@@ -262,7 +263,7 @@ pub(crate) fn leaves_reverted(tables: &mut Tables, step: &mut Step<'_>, conn: Co
 /// Releases a linked server if its client's transaction is over and nothing is owed (I3). Returns whether it was
 /// released; the session's deadline is then armed.
 pub(crate) fn release_if_done(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId) -> bool {
-    let server = &mut tables.servers[server_id];
+    let server = &mut tables.servers.table[server_id];
     // It was released already.
     let ServerState::Linked(conn) = *server.state() else { return false };
     let pool = &mut tables.pools[server.pool()];
@@ -274,7 +275,7 @@ pub(crate) fn release_if_done(tables: &mut Tables, step: &mut Step<'_>, server_i
         return server.end().close_needed().is_some() && closed_servers::close_fast(tables, step, server_id);
     }
     let lasted = step.now.micros_since(server.work().since());
-    let is_clean = server.is_clean() || releases_early(&tables.settings) && server.owes_no_more_after_ready();
+    let is_clean = server.is_clean() || releases_early(&tables.plan.settings) && server.owes_no_more_after_ready();
     if !is_clean || session.is_torn() {
         return false;
     }
@@ -288,11 +289,11 @@ pub(crate) fn release_if_done(tables: &mut Tables, step: &mut Step<'_>, server_i
     }
     pool.servers_mut().observe_service(lasted);
     session.unlink(step.now);
-    let resets = tables.settings.global.servers.server_reset_query_always
+    let resets = tables.plan.settings.global.servers.server_reset_query_always
         || server.traces().needs_reset()
         || server.traces().listens();
     let is_limited = session.claim().admission() != Admission::Not || session.claim().permits().is_some();
-    let is_watched = is_limited || tables.chaos.is_some();
+    let is_watched = is_limited || tables.servers.chaos.is_some();
     let has_subscriptions = session.tracker().is_some_and(|tracker| tracker.notifications.subscriptions().is_some());
     let is_read = session.flow().is_reading() && session.flow().is_clear();
     let is_armed = pool.rules().is_armed(session, step.now) && !pool.is_removed();
@@ -319,7 +320,7 @@ pub(crate) fn release_if_done(tables: &mut Tables, step: &mut Step<'_>, server_i
     pool.take_back(step.now, server_id, server, tables.agenda.unpublished());
     tables.agenda.place(server_id);
     if !is_armed {
-        timers::arm_server(tables, server_id);
+        tables.agenda.arm(Owner::Conn(server_id));
     }
     true
 }
@@ -354,11 +355,11 @@ fn let_go(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, server_id: Con
         tables.agenda.refuse(conn, CloseReason::DatabaseRemoved);
     }
     if removed || !is_armed {
-        timers::arm_session(tables, conn);
+        tables.agenda.arm(Owner::Conn(conn));
     }
     let traces = tables.servers[server_id].traces();
     let used = traces.needs_reset() || traces.listens();
-    if tables.settings.global.servers.server_reset_query_always || used {
+    if tables.plan.settings.global.servers.server_reset_query_always || used {
         free_servers::reset_or_free(tables, step, server_id);
     } else {
         free_servers::free(tables, step, server_id);

@@ -18,6 +18,7 @@ use machine::mail::{Failure, ToCoordinator};
 use machine::observe::{Level, Topic};
 use machine::{Action, Step};
 use queueing::refusals::Reason;
+use units::deadline::Owner;
 use units::{ConnId, PoolId};
 use wire::backend::{ErrorResponse, Fields, Status};
 use wire::{SqlState, backend, sqlstate};
@@ -27,7 +28,7 @@ use crate::limits::{permits, pin_queue, refusals};
 use crate::servers::{closed_servers, drains, listener};
 use crate::sessions::{replicating, welcome};
 use crate::tables::followups::SessionEnd;
-use crate::tables::{Tables, backpressure, timers};
+use crate::tables::{Tables, backpressure};
 
 /// The pooler's codes for a request whose server is lost. Others are PostgreSQL's.
 const OWN: [SqlState; 2] = [sqlstate::CONNECTION_FAILURE, sqlstate::QUERY_CANCELED];
@@ -154,7 +155,7 @@ fn outlive_server(
     }
     pin_queue::return_pin_permit(tables, conn);
     listener::send_notifications(tables, step, conn);
-    timers::arm_session(tables, conn);
+    tables.agenda.arm(Owner::Conn(conn));
     backpressure::balance_if_paused(tables, step, conn);
 }
 
@@ -195,7 +196,7 @@ pub(crate) fn login_refused(tables: &mut Tables, step: &mut Step<'_>, conn: Conn
     }
     if tables.servers[conn].identity().opened_for_session().is_some() {
         tables.view().log_server(step, conn, Level::Warning, Topic::General, log_text);
-        let words = tables.settings.global.login.words.choose(words, "login failed");
+        let words = tables.plan.settings.global.login.words.choose(words, "login failed");
         replicating::own_server_refused(
             tables,
             step,
@@ -206,7 +207,7 @@ pub(crate) fn login_refused(tables: &mut Tables, step: &mut Step<'_>, conn: Conn
     } else if is_final(code) {
         let pool = tables.servers[conn].pool();
         tables.view().log_server(step, conn, Level::Warning, Topic::General, log_text);
-        let pause = tables.settings.global.servers.server_login_retry;
+        let pause = tables.plan.settings.global.servers.server_login_retry;
         tables.pools[pool].opening_mut().refuse_spares(step.now + pause);
         closed_servers::close_server(tables, step, conn, CloseReason::Said { words: words.clone() });
         refuse_waiting(tables, step, pool, code, &EndReason::Said { words });
@@ -233,7 +234,7 @@ fn login_failed_as(
 ) {
     let server = &tables.servers[conn];
     let (id, host) = (server.pool(), Arc::clone(server.identity().host()));
-    let longest = tables.settings.global.servers.server_login_retry;
+    let longest = tables.plan.settings.global.servers.server_login_retry;
     let pool = &mut tables.pools[id];
     pool.host_failed(&host, step.now, step.now + longest);
     if server.identity().opened_for_session().is_some() {
@@ -257,7 +258,7 @@ fn login_failed_as(
     step.actions.post_to_coordinator(failed);
     let is_other_elsewhere = !is_wrong_password_type(&why);
     closed_servers::remove_server(tables, step, conn, why.clone());
-    let jitter = u32::from_ne_bytes(tables.random.bytes()) >> 16;
+    let jitter = u32::from_ne_bytes(tables.servers.random.bytes()) >> 16;
     let pool = &mut tables.pools[id];
     if pool.has_other_host(&host, step.now) && is_other_elsewhere {
         // The next server is opened there, at once.

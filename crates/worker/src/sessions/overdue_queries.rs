@@ -9,19 +9,20 @@ use machine::observe::{Level, Topic};
 use machine::sabotage::{Fault, does};
 use queueing::refusals::Reason;
 use units::ConnId;
+use units::deadline::Owner;
 use wire::sqlstate;
 
 use crate::limits::limiters::Limiters;
 use crate::limits::refusals;
 use crate::servers::cancellers;
 use crate::sessions::lost_servers;
-use crate::tables::{Tables, timers};
+use crate::tables::Tables;
 
 /// A session's query runs longer than it may: it is cancelled.
 pub(crate) fn cancel_overdue(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<'_>, conn: ConnId) {
     let server_id = tables.sessions[conn].server().expect("a query that runs has a server");
     let server = &mut tables.servers[server_id];
-    let may_commit = server.may_commit() && !does(&tables.settings, Fault::CancelCommits);
+    let may_commit = server.may_commit() && !does(&tables.plan.settings, Fault::CancelCommits);
     if server.backend().secret.is_empty() || may_commit {
         // It cannot be cancelled, or its commit would be told although it waits for a standby.
         refusals::count_ended(tables, step, conn, Reason::RunTimeout);
@@ -30,10 +31,11 @@ pub(crate) fn cancel_overdue(tables: &mut Tables, limiters: &mut Limiters, step:
     }
     server.cancel_mut().query_overdue(step.now);
     refusals::count_ended(tables, step, conn, Reason::RunTimeout);
-    let words = tables.settings.global.login.words.choose(RequestRefusal::QueryTimeout.to_string(), PGBOUNCERS_WORDS);
+    let words =
+        tables.plan.settings.global.login.words.choose(RequestRefusal::QueryTimeout.to_string(), PGBOUNCERS_WORDS);
     tables.view().log_session(step, conn, Level::Warning, Topic::PoolerErrors, words);
     cancellers::cancel_linked(tables, step, conn, server_id, &RequestRefusal::QueryTimeout);
-    timers::arm_session(tables, conn);
+    tables.agenda.arm(Owner::Conn(conn));
 }
 
 /// No cancel is sent, or it had no effect: the server is closed. Its client gets an error, and goes on if nothing else is lost with the

@@ -23,6 +23,7 @@ use machine::action::Source;
 use machine::mail::ToCoordinator;
 use session_state::parameters::Reported;
 use units::ConnId;
+use units::deadline::Owner;
 use wire::backend::{Authentication, BackendKeyData, ParameterStatus, Status};
 use wire::{SqlState, backend};
 
@@ -31,7 +32,7 @@ use crate::limits::limiters::Limiters;
 use crate::servers::{chores, closed_servers};
 use crate::sessions::lost_servers;
 use crate::tables::notices::write_notice;
-use crate::tables::{Tables, backpressure, suspension, timers};
+use crate::tables::{Tables, backpressure, suspension};
 
 /// A session that replicates has arrived.
 pub(crate) fn begin(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
@@ -43,7 +44,7 @@ pub(crate) fn begin(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
     session.wait(step.now, WaitFor::Own, ticket, true);
     tables.agenda.feed(pool.id());
     tables.agenda.publish_shared(pool);
-    timers::arm_session(tables, conn);
+    tables.agenda.arm(Owner::Conn(conn));
 }
 
 /// Its server has logged in.
@@ -71,10 +72,10 @@ pub(crate) fn own_server_ready(tables: &mut Tables, step: &mut Step<'_>, server_
     }
     session.replicate(server_id);
     let id = session.pool();
-    step.actions.post_to_coordinator(ToCoordinator::Opened { pool: id, holder: tables.id.into() });
+    step.actions.post_to_coordinator(ToCoordinator::Opened { pool: id, holder: tables.plan.id.into() });
     chores::turn_server(tables, step, server_id, |server| server.join(conn));
     suspension::hold_server(tables, step, server_id);
-    tables.cancels.note_pid(pid, conn);
+    tables.servers.cancels.note_pid(pid, conn);
     greet(tables, step, conn, pid, &reported);
     tables.agenda.go_on(conn);
     // One login fewer is under way: another server may be requested.
@@ -84,7 +85,7 @@ pub(crate) fn own_server_ready(tables: &mut Tables, step: &mut Step<'_>, server_
 /// Sends the end of the login: what its server has said about itself.
 fn greet(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, pid: i32, reported: &Reported) {
     let identity = Arc::clone(tables.sessions[conn].identity());
-    let notify = &tables.settings.global.startup.login_notify_message;
+    let notify = &tables.plan.settings.global.startup.login_notify_message;
     step.actions.send_new(conn, |out| {
         Authentication::Ok.encode(out);
         for (name, value) in reported {
@@ -128,7 +129,7 @@ pub(crate) fn client_said(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId
         inbox.extend_from_slice(bytes);
     }
     let all = if is_first { bytes } else { &inbox };
-    let settings = &tables.settings;
+    let settings = &tables.plan.settings;
     let mut relay =
         Relay { session_id: conn, session, server_id, server, settings, now: step.now, actions: step.actions };
     let read = relay.requests(all, source);
@@ -162,7 +163,7 @@ pub(crate) fn own_server_said(
         inbox.extend_from_slice(bytes);
     }
     let all = if is_first { bytes } else { &inbox };
-    let settings = &tables.settings;
+    let settings = &tables.plan.settings;
     let mut relay =
         Relay { session_id: conn, session, server_id, server, settings, now: step.now, actions: step.actions };
     let read = relay.answers(all, source);

@@ -3,9 +3,10 @@
 use link::session::WaitFor;
 use machine::Step;
 use units::ConnId;
+use units::deadline::Owner;
 
 use crate::servers::resting;
-use crate::tables::{Tables, timers};
+use crate::tables::Tables;
 
 pub(crate) fn begin_waiting(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, wait_for: WaitFor) {
     let session = &mut tables.sessions[conn];
@@ -20,7 +21,7 @@ pub(crate) fn begin_waiting(tables: &mut Tables, step: &mut Step<'_>, conn: Conn
     tables.agenda.publish_shared(pool);
     let (id, is_armed, rests) = (pool.id(), pool.rules().is_armed(session, step.now), pool.servers().has_resting());
     if !is_armed {
-        timers::arm_session(tables, conn);
+        tables.agenda.arm(Owner::Conn(conn));
     }
     if rests {
         resting::end_a_rest(tables, step, id);

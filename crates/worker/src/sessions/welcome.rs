@@ -18,6 +18,7 @@ use session_state::parameters::{Reported, Tracked};
 use session_state::spelling::{Learnt, canonical};
 use session_state::state::State as SessionState;
 use session_state::tracker::Tracker;
+use units::deadline::Owner;
 use units::{ConnId, PoolId};
 use wire::backend::{Authentication, BackendKeyData, ErrorResponse, Status};
 use wire::{SqlState, backend};
@@ -27,7 +28,7 @@ use crate::servers::{closed_servers, disturbances, idle_servers, new_pools};
 use crate::sessions::{console, faults, links, replicating, waiters};
 use crate::tables::notices::write_notice;
 use crate::tables::open_definitions::OpenDefinitions;
-use crate::tables::{Tables, backpressure, suspension, timers};
+use crate::tables::{Tables, backpressure, suspension};
 
 /// Bytes of a name that PostgreSQL keeps (NAMEDATALEN, less its end).
 const NAME_LEN_MAX: usize = 63;
@@ -39,7 +40,7 @@ const NAME_TOO_LONG: SqlState = SqlState(*b"42622");
 pub(crate) fn arrived(tables: &mut Tables, definitions: &mut OpenDefinitions, step: &mut Step<'_>, arrival: Arrival) {
     let pool = arrival.pool;
     let own_user = arrival.key.user == arrival.identity.user;
-    let is_expected = arrival.life == tables.life;
+    let is_expected = arrival.life == tables.plan.life;
     let entry = match is_expected {
         true => new_pools::ensure_pool(tables, definitions, pool, arrival.key, arrival.homes),
         false => None,
@@ -97,7 +98,7 @@ pub(crate) fn arrived(tables: &mut Tables, definitions: &mut OpenDefinitions, st
         console::welcome_to_console(tables, step, conn);
     } else if !configured {
         tables.agenda.refuse(conn, EndReason::NoSuchDatabase);
-    } else if tables.stopping.has_begun() {
+    } else if tables.clock.stopping.has_begun() {
         tables.agenda.refuse(conn, EndReason::ShuttingDown);
     } else if tables.sessions[conn].identity().replication.is_some() {
         replicating::begin(tables, step, conn);
@@ -124,7 +125,7 @@ fn welcome_or_wait(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, pool:
     if shared {
         tables.agenda.publish(pool);
     }
-    timers::arm_session(tables, conn);
+    tables.agenda.arm(Owner::Conn(conn));
 }
 
 /// A client that is to get its server's process id gets a server first.
@@ -139,7 +140,7 @@ fn welcome_with_server(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, p
         Some(server) => welcome_linked(tables, step, conn, server),
         None => {
             waiters::begin_waiting(tables, step, conn, WaitFor::Login);
-            timers::arm_session(tables, conn);
+            tables.agenda.arm(Owner::Conn(conn));
         }
     }
 }
@@ -159,12 +160,12 @@ pub(crate) fn welcome_linked(tables: &mut Tables, step: &mut Step<'_>, conn: Con
     }
     tracker.pinning.pin_for_life(step.now);
     count_pinned(tracker, &mut tables.pools[pool]);
-    tables.cancels.note_pid(pid, conn);
+    tables.servers.cancels.note_pid(pid, conn);
     greet(tables, step, conn, pid, notice.as_deref());
     if !held {
         tables.agenda.go_on(conn);
     }
-    timers::arm_session(tables, conn);
+    tables.agenda.arm(Owner::Conn(conn));
 }
 
 /// A server has logged in: sessions that waited for its parameters go on.
@@ -189,13 +190,13 @@ fn welcome(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
     session.let_in(step.now);
     let pid = session.identity().pid(conn);
     if session.identity().cancel_secret.pid().is_some() {
-        tables.cancels.note_pid(pid, conn);
+        tables.servers.cancels.note_pid(pid, conn);
     }
     greet(tables, step, conn, pid, notice.as_deref());
     if !tables.sessions[conn].incoming().inbox().is_empty() {
         tables.agenda.reconsider(conn);
     }
-    timers::arm_session(tables, conn);
+    tables.agenda.arm(Owner::Conn(conn));
 }
 
 /// Gives a session the pool's parameters where the client has set none. Returns PostgreSQL's NOTICE about the client's
@@ -227,8 +228,9 @@ fn take_base(tables: &mut Tables, conn: ConnId) -> Option<String> {
     if let Some(tracker) = session.tracker_mut().filter(|_| !others.is_empty()) {
         tracker.reported_at_login = Some(others);
     }
-    let asked =
-        parameters.get(Tracked::APPLICATION_NAME).filter(|_| !tables.settings.global.startup.application_name_add_host);
+    let asked = parameters
+        .get(Tracked::APPLICATION_NAME)
+        .filter(|_| !tables.plan.settings.global.startup.application_name_add_host);
     let name = asked.and_then(cut_name);
     let notice = name.map(|(cut, notice)| (parameters.with(Tracked::APPLICATION_NAME, &cut), notice));
     let notice = notice.map(|(shorter, notice)| {
@@ -252,7 +254,7 @@ fn greet(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, pid: i32, remar
     let others = session.tracker().and_then(|tracker| tracker.reported_at_login.clone());
     let nothing = Reported::new();
     let others = others.as_deref().unwrap_or(&nothing);
-    let notify = &tables.settings.global.startup.login_notify_message;
+    let notify = &tables.plan.settings.global.startup.login_notify_message;
     step.actions.send_new(conn, |out| {
         Authentication::Ok.encode(out);
         if let Some(message) = remark {

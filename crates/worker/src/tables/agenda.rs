@@ -4,16 +4,22 @@ use link::end_reason::EndReason;
 use link::ending::Ending;
 use link::permits::Permits;
 use link::pool::Pool;
-use units::{ConnId, PoolId};
+use units::deadline::Owner;
+use units::{ConnId, PoolId, Time};
 use wire::SqlState;
 
-use crate::tables::followups::{Before, Fatal, Followup, Followups, RequestError, SessionEnd};
+use crate::tables::followups::{Before, Fatal, Followup, RequestError, SessionEnd};
+use crate::tables::stages::{InOrder, Stage};
 
 /// The next thing to do in a step.
 #[derive(Debug)]
 pub(crate) enum Next {
     /// A followup comes before everything else.
     Followup(Followup),
+    /// A timer may have to be set.
+    Arm(Arm),
+    /// The event of this step has another stage.
+    Stage(Stage),
     /// A server is free: find work for it.
     Place(ConnId),
     /// A session may go on: it has more messages, or its wait is over.
@@ -22,10 +28,21 @@ pub(crate) enum Next {
     Feed(PoolId),
 }
 
+/// A timer that may have to be set.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Arm {
+    /// For the next deadline that its state has, if there is one.
+    Next(Owner),
+    /// For this time at the latest.
+    By(PoolId, Time),
+}
+
 /// The lists of one worker.
 #[derive(Debug, Default)]
 pub(crate) struct Agenda {
-    followups: Followups,
+    followups: InOrder<Followup>,
+    timers: Vec<Arm>,
+    stages: InOrder<Stage>,
     free_servers: Vec<ConnId>,
     sessions: Vec<ConnId>,
     pools_to_feed: Vec<PoolId>,
@@ -92,13 +109,33 @@ impl Agenda {
         self.followups.push(Followup::GoOn(session));
     }
 
+    /// The state of a connection or a pool has changed: its timer is set for its next deadline, once all followups are done.
+    pub(crate) fn arm(&mut self, owner: Owner) {
+        self.timers.push(Arm::Next(owner));
+    }
+
+    /// A pool is looked at no later than `at`.
+    pub(crate) fn arm_by(&mut self, pool: PoolId, at: Time) {
+        self.timers.push(Arm::By(pool, at));
+    }
+
+    /// The event is not dealt with yet: this stage comes once all followups are done.
+    pub(crate) fn then(&mut self, stage: Stage) {
+        self.stages.push(stage);
+    }
+
     pub(crate) fn follow(&mut self, followup: Followup) {
         self.followups.push(followup);
     }
 
-    #[inline]
+    #[cfg(test)]
     pub(crate) fn next_followup(&mut self) -> Option<Followup> {
         self.followups.next()
+    }
+
+    #[cfg(test)]
+    pub(crate) fn next_timer(&mut self) -> Option<Arm> {
+        self.timers.pop()
     }
 
     pub(crate) fn place(&mut self, server: ConnId) {
@@ -113,11 +150,18 @@ impl Agenda {
         self.pools_to_feed.push(pool);
     }
 
-    /// What is to be done next in this step: servers first, then sessions, then pools, the newest of each first.
+    /// What is to be done next in this step: followups and timers first, then the event's next stage,
+    /// then servers, sessions and pools, the newest of each first.
     #[inline]
     pub(crate) fn next(&mut self) -> Option<Next> {
         if let Some(followup) = self.followups.next() {
             return Some(Next::Followup(followup));
+        }
+        if let Some(timer) = self.timers.pop() {
+            return Some(Next::Arm(timer));
+        }
+        if let Some(stage) = self.stages.next() {
+            return Some(Next::Stage(stage));
         }
         if let Some(server) = self.free_servers.pop() {
             return Some(Next::Place(server));
@@ -131,6 +175,8 @@ impl Agenda {
     /// Whether a step has left nothing to be done.
     pub(crate) fn is_empty(&self) -> bool {
         self.followups.is_empty()
+            && self.timers.is_empty()
+            && self.stages.is_empty()
             && self.free_servers.is_empty()
             && self.sessions.is_empty()
             && self.pools_to_feed.is_empty()

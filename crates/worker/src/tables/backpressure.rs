@@ -59,6 +59,6 @@ pub(crate) fn balance_session(tables: &mut Tables, step: &mut Step<'_>, conn: Co
     };
     step.actions.watch(conn, session.flow_mut(), read);
     if let Some((id, link)) = server {
-        step.actions.watch(id, link.flow_mut(), clear || does(&tables.settings, Fault::ReadOn));
+        step.actions.watch(id, link.flow_mut(), clear || does(&tables.plan.settings, Fault::ReadOn));
     }
 }

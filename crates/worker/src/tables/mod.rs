@@ -12,7 +12,7 @@
 //! | of a server, once a rule has found it | until that rule closes or lends it |
 //! | of a session's server | yes (I1), unless the server was closed in this very step: then the session's end is on the agenda |
 //! | of a server's session | yes (I1) |
-//! | of a pool | see [`pools`] |
+//! | of a pool | see [`pool_table`] |
 //!
 //! Where the answer is yes, rules index the tables; else they `get`, and say what happens if nothing is found.
 
@@ -25,10 +25,12 @@ pub(crate) mod followups;
 pub(crate) mod halves;
 pub(crate) mod notices;
 pub(crate) mod open_definitions;
-pub(crate) mod pools;
+pub(crate) mod owners;
+pub(crate) mod pool_table;
 #[cfg(test)]
 pub(crate) mod scene;
 pub(crate) mod showing;
+pub(crate) mod stages;
 pub(crate) mod stale;
 pub(crate) mod stopping;
 pub(crate) mod suspension;
@@ -40,86 +42,46 @@ use std::sync::Arc;
 
 use connections::flow::Flow;
 use link::caches::Caches;
-use link::server::Server;
-use link::session::{Session, SessionState};
+use link::session::SessionState;
 use machine::Settings;
-use queueing::refusals::Refusals;
-use units::deadline::Deadlines;
-use units::random::Random;
-use units::table::Table;
 use units::{ConnId, Kind, Life, WorkerId};
 
-use crate::chaos::{Chaos, chaos};
 use crate::tables::agenda::Agenda;
-use crate::tables::cancels::Cancels;
-use crate::tables::consoles::Consoles;
-use crate::tables::pools::Pools;
-use crate::tables::stopping::Stopping;
+use crate::tables::owners::{Clock, Plan, Pools, Servers, Sessions};
 use crate::tables::view::View;
-
-/// A worker's own counters.
-#[derive(Debug, Default)]
-pub(crate) struct Counts {
-    pub(crate) steps: u64,
-    /// Servers lent to other workers.
-    pub(crate) lends: u64,
-    /// Clients of the console that were let in.
-    pub(crate) console_logins: u64,
-    /// Sessions that have ended and whose connections are not closed yet.
-    pub(crate) departing: u32,
-}
 
 /// A worker's connections and pools.
 #[derive(Debug)]
 pub(crate) struct Tables {
-    pub(crate) id: WorkerId,
-    pub(crate) life: Life,
-    pub(crate) settings: Arc<Settings>,
-    pub(crate) random: Random,
-    pub(crate) sessions: Table<Session>,
-    pub(crate) servers: Table<Server>,
-    pub(crate) cancels: Cancels,
-    pub(crate) consoles: Consoles,
+    pub(crate) plan: Plan,
+    pub(crate) sessions: Sessions,
+    pub(crate) servers: Servers,
     pub(crate) pools: Pools,
-    pub(crate) deadlines: Deadlines,
+    pub(crate) clock: Clock,
     pub(crate) caches: Caches,
     pub(crate) agenda: Agenda,
-    pub(crate) stopping: Stopping,
-    pub(crate) refusals: Refusals,
-    /// Only while one of the `chaos_` settings is on.
-    pub(crate) chaos: Option<Box<dyn Chaos>>,
-    pub(crate) counts: Counts,
 }
 
 impl Tables {
     /// Empty tables. `seed`: the worker's, unpredictable.
     pub(crate) fn new(id: WorkerId, settings: Arc<Settings>, seed: [u8; 32]) -> Tables {
         Tables {
-            id,
-            life: Life::default(),
-            chaos: chaos(&settings, id.0),
-            caches: Caches::new(&settings, seed),
-            refusals: Refusals::default(),
-            settings,
-            random: Random::new(seed),
-            sessions: Table::new(Kind::Client, id.0),
-            servers: Table::new(Kind::Server, id.0),
-            cancels: Cancels::new(id.0),
-            consoles: Consoles::default(),
+            sessions: Sessions::new(id),
+            servers: Servers::new(id, &settings, seed),
             pools: Pools::default(),
-            deadlines: Deadlines::default(),
-            stopping: Stopping::default(),
+            clock: Clock::default(),
+            caches: Caches::new(&settings, seed),
             agenda: Agenda::default(),
-            counts: Counts::default(),
+            plan: Plan { id, life: Life::default(), settings },
         }
     }
 
     /// No id that is given out from now on was given out in an earlier life.
     pub(crate) fn begin_life(&mut self, life: Life) {
-        self.life = life;
+        self.plan.life = life;
         self.sessions.begin_life(life);
         self.servers.begin_life(life);
-        self.cancels.begin_life(life);
+        self.servers.cancels.begin_life(life);
     }
 
     /// A waiting session leaves its queue.
@@ -137,14 +99,14 @@ impl Tables {
     #[inline]
     pub(crate) fn view(&self) -> View<'_> {
         View {
-            id: self.id,
-            settings: &self.settings,
+            id: self.plan.id,
+            settings: &self.plan.settings,
             sessions: &self.sessions,
             servers: &self.servers,
             pools: &self.pools,
-            stopping: &self.stopping,
+            stopping: &self.clock.stopping,
             statistics: &self.caches.statistics,
-            spared_until: self.deadlines.spared_until(),
+            spared_until: self.clock.deadlines.spared_until(),
         }
     }
 
@@ -152,7 +114,7 @@ impl Tables {
         match conn.kind() {
             Kind::Client => self.sessions.get(conn).map(|session| session.flow()),
             Kind::Server => self.servers.get(conn).map(|server| server.flow()),
-            Kind::Cancel => self.cancels.get(conn).map(|canceller| &canceller.flow),
+            Kind::Cancel => self.servers.cancels.get(conn).map(|canceller| &canceller.flow),
             Kind::Login | Kind::Lookup | Kind::Peer => None,
         }
     }
@@ -161,7 +123,7 @@ impl Tables {
         match conn.kind() {
             Kind::Client => self.sessions.get_mut(conn).map(|session| session.flow_mut()),
             Kind::Server => self.servers.get_mut(conn).map(|server| server.flow_mut()),
-            Kind::Cancel => self.cancels.get_mut(conn).map(|canceller| &mut canceller.flow),
+            Kind::Cancel => self.servers.cancels.get_mut(conn).map(|canceller| &mut canceller.flow),
             Kind::Login | Kind::Lookup | Kind::Peer => None,
         }
     }

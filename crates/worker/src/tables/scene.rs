@@ -14,7 +14,7 @@ use queueing::board::{Board, Cell};
 use queueing::classes::DEFAULT;
 use units::{ConnId, PoolId, PoolKey, Serial, Time, WorkerId};
 
-use crate::tables::Tables;
+use crate::tables::{Tables, timers};
 
 pub(crate) const POOL: PoolId = PoolId(0);
 /// The worker whose tables these are, and the other home of its pool.
@@ -43,14 +43,18 @@ impl Scene {
 
     /// Changes the settings, as far as the pool's rules follow them.
     pub(crate) fn configure(&mut self, change: impl FnOnce(&mut Settings)) {
-        change(Arc::make_mut(&mut self.tables.settings));
-        self.tables.pools[POOL].configure(&self.tables.settings);
+        change(Arc::make_mut(&mut self.tables.plan.settings));
+        self.tables.pools[POOL].configure(&self.tables.plan.settings);
     }
 
     /// Runs a rule.
     pub(crate) fn run<T>(&mut self, rule: impl FnOnce(&mut Tables, &mut Step<'_>) -> T) -> T {
         let mut step = Step { now: self.now, board: &self.board, actions: &mut self.actions };
-        rule(&mut self.tables, &mut step)
+        let done = rule(&mut self.tables, &mut step);
+        while let Some(timer) = self.tables.agenda.next_timer() {
+            timers::arm(&mut self.tables, &mut step, timer);
+        }
+        done
     }
 
     /// What rules have asked for since this was called last.
@@ -71,7 +75,7 @@ impl Scene {
         let address = Arc::new(pool.take_host(idle_since));
         let parameters = Arc::new(tables.caches.tracked.empty());
         let database = Arc::clone(pool.database());
-        let encryption = Encryption::new(&tables.settings.global.tls, &address);
+        let encryption = Encryption::new(&tables.plan.settings.global.tls, &address);
         let identity = |name| ServerIdentity::new((serial, name), &address, encryption, database, 0, idle_since);
         let make = |name| Server::connecting(idle_since, POOL, identity(name), parameters);
         let conn = tables.servers.insert_with(make);

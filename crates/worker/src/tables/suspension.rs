@@ -33,7 +33,7 @@ pub(crate) fn begin(tables: &mut Tables, step: &mut Step<'_>) {
 
 /// RESUME has been.
 pub(crate) fn end(tables: &mut Tables, step: &mut Step<'_>) {
-    tables.deadlines.spare_until(step.now + limits::RESUME_GRACE);
+    tables.clock.deadlines.spare_until(step.now + limits::RESUME_GRACE);
     for conn in tables.sessions.ids().into_iter().chain(tables.servers.ids()) {
         if let Some(flow) = tables.flow_mut(conn) {
             step.actions.hold(conn, flow, false);
@@ -43,7 +43,7 @@ pub(crate) fn end(tables: &mut Tables, step: &mut Step<'_>) {
 
 /// A session has just come, or SUSPEND has been ordered.
 pub(crate) fn hold_session(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
-    let is_suspended = tables.settings.orders.is_suspended();
+    let is_suspended = tables.plan.settings.orders.is_suspended();
     // It may have ended since it was asked for.
     let Some(session) = tables.sessions.get_mut(conn).filter(|_| is_suspended) else { return };
     if !matches!(session.state(), SessionState::Console { .. }) {
@@ -54,7 +54,7 @@ pub(crate) fn hold_session(tables: &mut Tables, step: &mut Step<'_>, conn: ConnI
 /// A server has become free, its socket has taken everything, or no longer does, or SUSPEND has been ordered.
 #[inline]
 pub(crate) fn hold_server(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
-    if !tables.settings.orders.is_suspended() {
+    if !tables.plan.settings.orders.is_suspended() {
         return;
     }
     // It may have been closed in this step.
@@ -65,14 +65,14 @@ pub(crate) fn hold_server(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId
         ServerState::Draining { .. } | ServerState::Held => false,
     };
     if is_used {
-        let holds = server.flow().is_clear() && !does(&tables.settings, Fault::ReadSuspended);
+        let holds = server.flow().is_clear() && !does(&tables.plan.settings, Fault::ReadSuspended);
         step.actions.hold(conn, server.flow_mut(), holds);
     }
 }
 
 /// What SUSPEND waits for here. Who is being closed is not waited for.
 pub(crate) fn counts(tables: &Tables) -> Option<SuspendedCounts> {
-    if !tables.settings.orders.is_suspended() {
+    if !tables.plan.settings.orders.is_suspended() {
         return None;
     }
     let mut counts = SuspendedCounts::default();

@@ -6,47 +6,68 @@ use link::pool::Pool;
 use link::server::Server;
 use machine::Step;
 use units::deadline::Owner;
-use units::{ConnId, PoolId, Time, limits};
+use units::{ConnId, Kind, PoolId, Time, limits};
 
 use crate::tables::Tables;
+use crate::tables::agenda::Arm;
 
-/// Arms a session's timer for its next deadline.
-pub(crate) fn arm_session(tables: &mut Tables, conn: ConnId) {
-    let session = &tables.sessions[conn];
-    // Many states have no deadline.
-    let Some((at, _)) = tables.view().session_deadline(session) else { return };
-    tables.sessions[conn].arm(&mut tables.deadlines, conn, at);
+/// Sets a timer as the agenda has it.
+pub(crate) fn arm(tables: &mut Tables, step: &mut Step<'_>, timer: Arm) {
+    match timer {
+        Arm::Next(Owner::Conn(conn)) => match conn.kind() {
+            Kind::Client => arm_session(tables, conn),
+            Kind::Server => arm_server(tables, conn),
+            Kind::Cancel => arm_canceller(tables, step, conn),
+            Kind::Login | Kind::Lookup | Kind::Peer => {}
+        },
+        Arm::Next(Owner::Pool(pool)) => arm_pool(tables, step, pool),
+        Arm::By(pool, at) => {
+            // It may have been forgotten in this step.
+            if let Some(pool) = tables.pools.get_mut(pool) {
+                pool.arm(&mut tables.clock.deadlines, at);
+            }
+        }
+    }
 }
 
-/// Like [`arm_session`], but cheap where no timeout is set and nothing stalls: called while queries are forwarded.
+fn arm_session(tables: &mut Tables, conn: ConnId) {
+    // It may have ended since.
+    let Some(session) = tables.sessions.get(conn) else { return };
+    // Many states have no deadline.
+    let Some((at, _)) = tables.view().session_deadline(session) else { return };
+    tables.sessions[conn].arm(&mut tables.clock.deadlines, conn, at);
+}
+
+/// A linked session's timer, but cheap where no timeout is set and nothing stalls: called while queries are forwarded.
 pub(crate) fn arm_linked(tables: &mut Tables, conn: ConnId) {
     // The event may arrive after its connection was closed.
     let Some(session) = tables.sessions.get(conn) else { return };
     // It is at the console, or is being disconnected.
     let Some(pool) = tables.pools.get(session.pool()) else { return };
     if pool.rules().times_links() || session.is_torn() || !session.flow().is_clear() {
-        arm_session(tables, conn);
+        tables.agenda.arm(Owner::Conn(conn));
     }
 }
 
-pub(crate) fn arm_server(tables: &mut Tables, conn: ConnId) {
+fn arm_server(tables: &mut Tables, conn: ConnId) {
     // A linked server has no deadline of its own: its session has.
     let Some((at, _)) = tables.view().server_deadline(conn) else { return };
-    tables.servers[conn].arm(&mut tables.deadlines, conn, at);
+    tables.servers[conn].arm(&mut tables.clock.deadlines, conn, at);
 }
 
-pub(crate) fn arm_canceller(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
-    let timeout = tables.settings.global.waiting.cancel_wait_timeout.unwrap_or(limits::HOUSEKEEPING);
-    if let Some(canceller) = tables.cancels.get_mut(conn) {
+fn arm_canceller(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
+    let timeout = tables.plan.settings.global.waiting.cancel_wait_timeout.unwrap_or(limits::HOUSEKEEPING);
+    if let Some(canceller) = tables.servers.cancels.get_mut(conn) {
         let at = canceller.since.max(step.now) + timeout;
-        tables.deadlines.arm(Owner::Conn(conn), &mut canceller.armed, at);
+        tables.clock.deadlines.arm(Owner::Conn(conn), &mut canceller.armed, at);
     }
 }
 
 /// Arms a pool's timer: for when it may open servers again, or its reserve, or may ask other workers for servers.
-pub(crate) fn arm_pool(tables: &mut Tables, step: &mut Step<'_>, id: PoolId) {
-    let reserve_timeout = tables.settings.global.pools.reserve_pool_timeout;
-    let pool = &mut tables.pools[id];
+fn arm_pool(tables: &mut Tables, step: &mut Step<'_>, id: PoolId) {
+    let reserve_timeout = tables.plan.settings.global.pools.reserve_pool_timeout;
+    // It may have been forgotten in this step.
+    let Some(pool) = tables.pools.get_mut(id) else { return };
     let own = pool.servers().own().queue().front();
     let is_alone = !pool.exchange().is_shared() && pool.rules().reserve_pool_size() == 0 && own.is_none();
     if is_alone && !pool.opening().is_paused(step.now) {
@@ -54,12 +75,12 @@ pub(crate) fn arm_pool(tables: &mut Tables, step: &mut Step<'_>, id: PoolId) {
         return;
     }
     if pool.exchange().lends_refused_until() > step.now {
-        pool.arm(&mut tables.deadlines, pool.exchange().lends_refused_until());
+        pool.arm(&mut tables.clock.deadlines, pool.exchange().lends_refused_until());
     }
     if let Some(own) = own.filter(|_| !pool.servers().idle().is_empty()) {
         // If it has no leave by then, an idle server makes room.
         let at = (own.since + limits::GRANT).max(step.now + Duration::from_millis(1));
-        pool.arm(&mut tables.deadlines, at);
+        pool.arm(&mut tables.clock.deadlines, at);
     }
     let waiting_since = pool.waiting_since();
     if pool.exchange().is_shared() && waiting_since != Time::NEVER {
@@ -67,15 +88,15 @@ pub(crate) fn arm_pool(tables: &mut Tables, step: &mut Step<'_>, id: PoolId) {
         let patience = pool.servers().patience();
         let first = waiting_since + patience;
         let at = if first > step.now { first } else { step.now + patience };
-        pool.arm(&mut tables.deadlines, at);
+        pool.arm(&mut tables.clock.deadlines, at);
     }
     if let Some(until) = pool.opening().pause_until(step.now) {
-        pool.arm(&mut tables.deadlines, until);
+        pool.arm(&mut tables.clock.deadlines, until);
         return;
     }
     if let (Some(waiter), Some(timeout), true) = (pool.oldest(), reserve_timeout, pool.lacks_reserve()) {
         let at = (waiter.since + timeout).max(step.now + Duration::from_millis(1));
-        pool.arm(&mut tables.deadlines, at);
+        pool.arm(&mut tables.clock.deadlines, at);
     }
 }
 

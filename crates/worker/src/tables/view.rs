@@ -20,7 +20,7 @@ use units::table::Table;
 use units::{ConnId, PoolId, Time, WorkerId, limits};
 use wire::backend::Status;
 
-use crate::tables::pools::Pools;
+use crate::tables::owners::Pools;
 use crate::tables::stopping::Stopping;
 
 /// A worker's tables, read-only.

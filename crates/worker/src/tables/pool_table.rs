@@ -16,7 +16,7 @@ use units::{PoolId, PoolKey};
 
 /// The pools of this worker.
 #[derive(Debug, Default)]
-pub(crate) struct Pools {
+pub(crate) struct PoolTable {
     by_id: Vec<Option<Box<Pool>>>,
     /// The pools that live on other workers too.
     shared: Vec<PoolId>,
@@ -24,7 +24,7 @@ pub(crate) struct Pools {
     past: BTreeMap<Arc<str>, Totals>,
 }
 
-impl Pools {
+impl PoolTable {
     #[inline]
     pub(crate) fn get(&self, id: PoolId) -> Option<&Pool> {
         self.by_id.get(id.0 as usize)?.as_deref()
@@ -90,7 +90,7 @@ impl Pools {
     }
 }
 
-impl Index<PoolId> for Pools {
+impl Index<PoolId> for PoolTable {
     type Output = Pool;
 
     #[inline]
@@ -100,7 +100,7 @@ impl Index<PoolId> for Pools {
     }
 }
 
-impl IndexMut<PoolId> for Pools {
+impl IndexMut<PoolId> for PoolTable {
     #[inline]
     #[track_caller]
     fn index_mut(&mut self, id: PoolId) -> &mut Pool {
@@ -114,7 +114,7 @@ mod tests {
 
     #[test]
     fn a_pool_of_several_homes_is_shared_until_it_is_forgotten() {
-        let (mut pools, settings) = (Pools::default(), Settings::default());
+        let (mut pools, settings) = (PoolTable::default(), Settings::default());
         for (id, homes) in [(2, 1), (0, 3)] {
             let key = PoolKey { database: "d".into(), user: "u".into() };
             let database = Arc::new(Database::new("d", Vec::new()));
@@ -131,8 +131,9 @@ mod tests {
         settings.databases.insert("d".to_owned(), Arc::new(Database::new("d", Vec::new())));
         pools[PoolId(2)].counts_mut().count_received(7);
         pools.remove(PoolId(2), &settings);
-        let past =
-            |pools: &Pools| pools.past().map(|(name, totals)| (name.to_string(), totals.received)).collect::<Vec<_>>();
+        let past = |pools: &PoolTable| {
+            pools.past().map(|(name, totals)| (name.to_string(), totals.received)).collect::<Vec<_>>()
+        };
         assert_eq!(past(&pools), [("d".to_owned(), 7)]);
         pools.forget_past_but_of(&Settings::default());
         assert_eq!(past(&pools), []);

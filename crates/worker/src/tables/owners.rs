@@ -1,0 +1,140 @@
+//! The owners of a worker's state. A rule takes those that it touches, so that its signature lists them.
+//!
+//! | owner | its state |
+//! |---|---|
+//! | [`Sessions`] | sessions, what console clients keep, messages that are not whole yet |
+//! | [`Servers`] | servers, connections that carry a CancelRequest, what tests do to servers |
+//! | [`Pools`] | pools, refusals by pool, definitions of transactions that are not over |
+//! | [`Clock`] | timers, and the state of a shutdown |
+//!
+//! [`Plan`] is what no rule changes while a step is under way.
+
+use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
+
+use link::server::Server;
+use link::session::Session;
+use machine::Settings;
+use queueing::refusals::Refusals;
+use units::deadline::Deadlines;
+use units::random::Random;
+use units::table::Table;
+use units::{Kind, Life, WorkerId};
+
+use crate::chaos::{Chaos, chaos};
+use crate::tables::cancels::Cancels;
+use crate::tables::consoles::Consoles;
+use crate::tables::pool_table::PoolTable;
+use crate::tables::stopping::Stopping;
+
+/// Which worker it is, and its settings.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    pub(crate) id: WorkerId,
+    pub(crate) life: Life,
+    pub(crate) settings: Arc<Settings>,
+}
+
+/// Clients that have logged in.
+#[derive(Debug)]
+pub(crate) struct Sessions {
+    pub(crate) table: Table<Session>,
+    pub(crate) consoles: Consoles,
+    /// Sessions that have ended and whose connections are not closed yet.
+    pub(crate) departing: u32,
+    /// Clients of the console that were let in.
+    pub(crate) console_logins: u64,
+}
+
+/// Connections to PostgreSQL.
+#[derive(Debug)]
+pub(crate) struct Servers {
+    pub(crate) table: Table<Server>,
+    pub(crate) cancels: Cancels,
+    /// Only while one of the `chaos_` settings is on.
+    pub(crate) chaos: Option<Box<dyn Chaos>>,
+    pub(crate) random: Random,
+}
+
+/// Pools, and what is counted by pool.
+#[derive(Debug, Default)]
+pub(crate) struct Pools {
+    pub(crate) table: PoolTable,
+    pub(crate) refusals: Refusals,
+    /// Servers lent to other workers.
+    pub(crate) lends: u64,
+}
+
+/// Timers, and the state of a shutdown.
+#[derive(Debug, Default)]
+pub(crate) struct Clock {
+    pub(crate) deadlines: Deadlines,
+    pub(crate) stopping: Stopping,
+}
+
+impl Sessions {
+    pub(crate) fn new(id: WorkerId) -> Sessions {
+        let table = Table::new(Kind::Client, id.0);
+        Sessions { table, consoles: Consoles::default(), departing: 0, console_logins: 0 }
+    }
+}
+
+impl Servers {
+    /// `seed`: the worker's, unpredictable.
+    pub(crate) fn new(id: WorkerId, settings: &Settings, seed: [u8; 32]) -> Servers {
+        Servers {
+            table: Table::new(Kind::Server, id.0),
+            cancels: Cancels::new(id.0),
+            chaos: chaos(settings, id.0),
+            random: Random::new(seed),
+        }
+    }
+}
+
+impl Deref for Sessions {
+    type Target = Table<Session>;
+
+    #[inline(always)]
+    fn deref(&self) -> &Table<Session> {
+        &self.table
+    }
+}
+
+impl DerefMut for Sessions {
+    #[inline(always)]
+    fn deref_mut(&mut self) -> &mut Table<Session> {
+        &mut self.table
+    }
+}
+
+impl Deref for Servers {
+    type Target = Table<Server>;
+
+    #[inline(always)]
+    fn deref(&self) -> &Table<Server> {
+        &self.table
+    }
+}
+
+impl DerefMut for Servers {
+    #[inline(always)]
+    fn deref_mut(&mut self) -> &mut Table<Server> {
+        &mut self.table
+    }
+}
+
+impl Deref for Pools {
+    type Target = PoolTable;
+
+    #[inline(always)]
+    fn deref(&self) -> &PoolTable {
+        &self.table
+    }
+}
+
+impl DerefMut for Pools {
+    #[inline(always)]
+    fn deref_mut(&mut self) -> &mut PoolTable {
+        &mut self.table
+    }
+}
