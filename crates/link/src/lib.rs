@@ -30,7 +30,7 @@
 //! | `texts`, `remedies` | what a statement's text means; the pooler's statements that must come before it |
 //! | `queries`, `following`, `confirming`, `splitting` | what statements do to a session: as sent, and as answered |
 //! | `server_statements`, `fakes`, `renaming`, `matching`, `naming`, `synonyms`, `reserving`, `large_statements`, `pacing` | prepared statements on many servers |
-//! | `attribution`, `counting`, `slow` | which statement a message is about; statements counted, and logged, as they are answered |
+//! | `attribution`, `counting`, `slow` | which statement a message is about; statements counted, logged and traced as they are sent and answered |
 //! | `screening` | what may not pass |
 //! | `relaying` | both directions of a session that replicates |
 //! | `replaying`, `server_names`, `checking`, `server_questions` | what is sent to a server at the beginning of a link, and at its end |
@@ -46,7 +46,7 @@ pub mod checking;
 pub mod client_messages;
 mod confirming;
 pub mod copying;
-mod counting;
+pub mod counting;
 pub mod end_reason;
 pub mod ending;
 pub mod experience;

@@ -23,28 +23,14 @@ use wire::backend::{ErrorResponse, Fields, Status};
 use wire::{HEADER_LEN, sqlstate};
 
 use crate::answers::Answers;
-use crate::{counting, slow};
+use crate::counting;
 
 /// PgBouncer's words for a query that takes too long.
 pub const PGBOUNCERS_WORDS: &str = "query timeout";
 
 /// A query of the client has been answered.
 pub(crate) fn count_query(answers: &mut Answers<'_>, status: Status) {
-    if answers.server.asked.is_some() {
-        slow::answered(answers);
-    }
-    let query_at = answers.server.transaction.query_at;
-    counting::ready(answers, answers.now.micros_since(query_at));
-    let counts = &mut answers.pool.counts;
-    let bucket = counts.count_query(answers.now, query_at);
-    answers.server.query_answered();
-    answers.server.transaction.query_at = answers.now;
-    if status == Status::Idle {
-        // If more answers are owed, the next transaction has begun.
-        let next = (answers.server.ledger.depth() > 1).then_some(answers.now);
-        let began = std::mem::replace(&mut answers.server.transaction.began_at, next).unwrap_or(answers.now);
-        counts.count_transaction(answers.now, began, (query_at, bucket));
-    }
+    counting::query_ready(answers, status);
     let block = answers.pool.rules.mode == PoolMode::Statement && status != Status::Idle;
     answers.findings.transaction_block |= block;
 }

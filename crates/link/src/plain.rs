@@ -33,7 +33,7 @@ use crate::server::{Answerer, Expect, Server};
 use crate::server_names::ServerNames;
 use crate::special::Special;
 use crate::statistics::Statistics;
-use crate::{attribution, malformed, matching, reserving, slow};
+use crate::{attribution, counting, malformed, matching, reserving, slow};
 
 /// A longer message of a batch is rare.
 const BATCHED_LEN_MAX: usize = 256;
@@ -116,8 +116,7 @@ impl<'a> Plain<'_, 'a> {
             unnamed.batch_ended();
         }
         server.ledger.sent(Answerer::Client, Expect::Query);
-        server.transaction.query_at = now;
-        server.transaction.began_at.get_or_insert(now);
+        counting::sent(server, now, true, true);
         actions.send(*server_id, source, at, bytes.len());
         true
     }
@@ -220,19 +219,9 @@ impl<'a> Plain<'_, 'a> {
                 unnamed.forget();
             }
         }
-        let query_at = std::mem::replace(&mut server.transaction.query_at, now);
-        let bucket = pool.counts.count_query(now, query_at);
-        let ran_us = now.micros_since(query_at);
         server.transaction.tally.sent(message.len());
-        if let Some(call) = server.transaction.tally.ready(is_query.then_some(statement), ran_us, now, query_at) {
-            let bucket = if call.run_us == ran_us { bucket } else { Bucket::of(call.run_us) };
-            statistics.count(pool.id, &call, bucket);
-            session.last_statement = call.statement;
-        }
-        if status == Status::Idle {
-            let began = server.transaction.began_at.take().unwrap_or(now);
-            pool.counts.count_transaction(now, began, (query_at, bucket));
-        }
+        let query = is_query.then_some(statement);
+        counting::ready((server, pool, Some(session)), statistics, now, status, (query, true));
         Some(status)
     }
 }
@@ -261,13 +250,9 @@ pub(crate) fn passed(server: &mut Server, bytes: &[u8], now: Time, statistics: &
         if !says_little(message) {
             break;
         }
-        let Some((is_query, statement)) = server.ledger.passes_tag() else { break };
+        let Some(statement) = server.ledger.passes_tag() else { break };
         len += message.len();
-        let (tally, query_at) = (&mut server.transaction.tally, server.transaction.query_at);
-        let tag = &message[HEADER_LEN..];
-        if is_query {
-            tally.completed(tag);
-        } else if let Some(call) = tally.executed(statement, tag, len, now, query_at) {
+        if let Some(call) = counting::completed(server, now, statement, &message[HEADER_LEN..], len) {
             statistics.count(pool, &call, Bucket::of(call.run_us));
         }
     }

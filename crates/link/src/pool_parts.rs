@@ -149,10 +149,9 @@ impl PoolCounts {
         self.fidelity.replays += 1;
     }
 
-    /// A query that began at `since` has been answered.
+    /// A query has been answered, which took `micros`.
     #[inline(always)]
-    pub(crate) fn count_query(&mut self, now: Time, since: Time) -> Bucket {
-        let micros = now.micros_since(since);
+    pub(crate) fn count_query(&mut self, micros: u64) -> Bucket {
         let bucket = Bucket::of(micros);
         self.totals.queries += 1;
         self.totals.query_us += micros;

@@ -226,7 +226,7 @@ fn whole(answers: &mut Answers<'_>, header: Header, body: &[u8]) -> Result<bool,
             Ok(parameter_reports::parameter(answers, &status, clients))
         }
         tag::COMMAND_COMPLETE => {
-            counting::completed(answers, body);
+            counting::command_completed(answers, body);
             confirming::command(answers, body);
             Ok(clients)
         }

@@ -114,7 +114,13 @@ impl<F: Facts> Watched<F> {
         self.special
     }
 
-    /// Whether what is noted follows from the facts.
+    /// Planted: nothing is noted as special, whatever the facts are.
+    #[cfg(debug_assertions)]
+    pub(crate) fn overlook(&mut self) {
+        self.special = Special::NONE;
+    }
+
+    /// Whether what is noted follows from the facts (I17).
     pub(crate) fn is_in_step(&self) -> bool {
         self.special.is_unsure() || self.special == self.facts.special()
     }

@@ -57,11 +57,13 @@ pub enum Sabotage {
     EndCancelEarly,
     /// The tokens of a process that has left are counted as before (breaks I12).
     KeepTokensOfMembers,
+    /// A cancel that begins is not noted among what makes a link special (breaks I17).
+    OverlookCancel,
 }
 
 #[cfg(debug_assertions)]
 impl Sabotage {
-    pub const ALL: [Sabotage; 26] = [
+    pub const ALL: [Sabotage; 27] = [
         Sabotage::ReleaseAtFirstReady,
         Sabotage::ForwardLateCancel,
         Sabotage::LoseLentServer,
@@ -88,6 +90,7 @@ impl Sabotage {
         Sabotage::CancelCommits,
         Sabotage::EndCancelEarly,
         Sabotage::KeepTokensOfMembers,
+        Sabotage::OverlookCancel,
     ];
 }
 
@@ -115,4 +118,5 @@ pub enum Fault {
     CancelCommits,
     EndCancelEarly,
     KeepTokensOfMembers,
+    OverlookCancel,
 }

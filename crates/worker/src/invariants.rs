@@ -35,6 +35,7 @@ pub(crate) fn check(tables: &Tables) -> Result<(), Violation> {
     links_agree(&parts)?;
     pools_are_there(tables, &parts)?;
     idle_is_clean(&parts)?;
+    special_facts_are_noted(&parts)?;
     no_session_waits_beside_an_idle_server(&parts)?;
     memory_is_bounded(&parts)?;
     consoles_are_bounded(tables)?;
@@ -157,6 +158,17 @@ fn idle_is_clean(parts: &Parts<'_>) -> Result<(), Violation> {
         let idle = matches!(server.state(), ServerState::Idle);
         let clean = server.is_clean() && server.cancel().under_way() == 0 && !server.hold().is_on();
         ensure(3, !idle || clean, || format!("{id:?} is idle and not clean: {server:?}"))?;
+    }
+    Ok(())
+}
+
+/// I17: what is noted as special about a session or a server follows from its facts.
+fn special_facts_are_noted(parts: &Parts<'_>) -> Result<(), Violation> {
+    for (id, session) in &parts.sessions {
+        ensure(17, session.is_noted_rightly(), || format!("{id:?} has a fact that is not noted: {session:?}"))?;
+    }
+    for (id, server) in &parts.servers {
+        ensure(17, server.is_noted_rightly(), || format!("{id:?} has a fact that is not noted: {server:?}"))?;
     }
     Ok(())
 }

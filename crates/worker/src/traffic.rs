@@ -14,7 +14,7 @@ use link::server_questions::{end_skipping, question_syncs};
 use link::session::{Admission, Session, SessionState, WaitFor};
 use link::stream::Stream;
 use link::unlinked::begins_with_work;
-use link::{client_messages, replaying, server_messages};
+use link::{client_messages, counting, replaying, server_messages};
 use machine::Step;
 use machine::action::Source;
 use queueing::classes::ClassId;
@@ -356,12 +356,7 @@ impl Worker {
         let Requests { link, definitions, attends, queries, .. } = requests;
         let (session, server, pool) = link.into_parts();
         let attends = attends.then_some(pool.id());
-        if was_done {
-            server.transaction_mut().query_sent(step.now);
-        }
-        if was_calm {
-            server.transaction_mut().begins(step.now);
-        }
+        counting::sent(server, step.now, was_done, was_calm);
         let crowded = server.hold().is_on() && session.incoming().inbox().len() >= limits::CHUNK_LEN_MAX;
         let deep = server.ledger().depth() >= limits::OWED_MAX || crowded;
         let is_faulty = machine::sabotage::is_on(&self.tables.plan.settings);

@@ -267,6 +267,17 @@ impl Server {
         }
     }
 
+    /// Planted: what may have changed about it is not looked at.
+    #[cfg(debug_assertions)]
+    pub fn overlook_facts(&mut self) {
+        self.facts.overlook();
+    }
+
+    /// Whether what is noted as special about it is so (I17).
+    pub fn is_noted_rightly(&self) -> bool {
+        self.facts.is_in_step()
+    }
+
     /// Planted: its client is gone, and what it owes is forgotten.
     pub fn forget_owed(&mut self) {
         self.ledger = Ledger::default();

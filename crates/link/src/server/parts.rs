@@ -267,12 +267,6 @@ impl Transaction {
         self.query_at = now;
     }
 
-    /// A statement is sent: it begins, unless it has begun.
-    #[inline]
-    pub fn begins(&mut self, now: Time) {
-        self.began_at.get_or_insert(now);
-    }
-
     /// Its session has the server and has sent nothing yet.
     pub fn not_begun(&mut self) {
         self.began_at = None;

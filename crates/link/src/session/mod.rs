@@ -119,6 +119,11 @@ impl Session {
         }
     }
 
+    /// Whether what is noted as special about it is so (I17).
+    pub fn is_noted_rightly(&self) -> bool {
+        self.facts.is_in_step()
+    }
+
     /// What it is called in the log.
     #[must_use]
     pub fn about(&self, conn: ConnId) -> About {

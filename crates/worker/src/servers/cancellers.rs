@@ -6,6 +6,8 @@
 use link::request_refusal::RequestRefusal;
 use link::server::Answerer;
 use machine::Step;
+#[cfg(debug_assertions)]
+use machine::sabotage::{Fault, does};
 use units::ConnId;
 use units::deadline::Owner;
 
@@ -53,6 +55,10 @@ pub(crate) fn start_cancel(tables: &mut Tables, step: &mut Step<'_>, server_id: 
     let server = &mut tables.servers.table[server_id];
     // Too many cancels are under way, or the server cannot be cancelled.
     let Some(conn) = tables.servers.cancels.start(step, server_id, server) else { return };
+    #[cfg(debug_assertions)]
+    if does(&tables.plan.settings, Fault::OverlookCancel) {
+        server.overlook_facts();
+    }
     tables.pools[server.pool()].counts_mut().cancel_begins();
     tables.agenda.arm(Owner::Conn(conn));
 }
