@@ -1,15 +1,17 @@
 //! What the worker does about a server's messages.
 
+use crate::tables::lookups;
+use crate::tables::owners::Servers;
+use crate::tables::owners::Sessions;
+use crate::tables::step::Step;
 use link::copying::error_within;
 use link::end_reason::EndReason;
 use link::findings::{Astray, Words};
 use link::role_resets;
 use link::server::CloseReason;
-use machine::Step;
 use units::ConnId;
 use wire::backend::{ErrorResponse, Fields};
 
-use crate::limits::limiters::Limiters;
 use crate::limits::permits;
 use crate::servers::{listener, resting};
 use crate::sessions::lost_servers;
@@ -17,35 +19,29 @@ use crate::tables::cancels::refuse_first;
 use crate::tables::{Tables, timers};
 
 /// Ends a session as PostgreSQL does when it has lost track of where messages begin.
-fn end_astray(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId, astray: Astray) {
-    let server = &mut tables.servers[server_id];
+fn end_astray(sessions: &mut Sessions, servers: &mut Servers, step: &mut Step<'_>, server_id: ConnId, astray: Astray) {
+    let server = &mut servers[server_id];
     server.end_mut().close_when_released(CloseReason::SyncLost);
     // A client that has disconnected gets no error.
     let Some(conn) = server.session() else { return };
-    if let (Astray::NoCopyData, Some(session)) = (astray, tables.sessions.get(conn)) {
+    if let (Astray::NoCopyData, Some(session)) = (astray, sessions.get(conn)) {
         let (code, text) = error_within(session.incoming().inbox());
         let error = ErrorResponse { severity: "ERROR", code, message: &text, detail: None, hint: None };
         step.actions.send_new(conn, |out| error.encode(out));
     }
-    tables.agenda.refuse(conn, CloseReason::SyncLost);
+    step.agenda.refuse(conn, CloseReason::SyncLost);
 }
 
 /// Acts on what a server's messages mean for its link. True: the caller has nothing left to do.
 #[cold]
-pub(crate) fn act_on_words(
-    tables: &mut Tables,
-    limiters: &mut Limiters,
-    step: &mut Step<'_>,
-    conn: ConnId,
-    words: Words,
-) -> bool {
+pub(crate) fn act_on_words(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, words: Words) -> bool {
     if let Some(astray) = words.astray {
-        end_astray(tables, step, conn, astray);
+        end_astray(&mut tables.sessions, &mut tables.servers, step, conn, astray);
         return true;
     }
     if let Some((code, words)) = words.lost {
         tables.servers[conn].end_mut().server_gone();
-        lost_servers::server_lost(tables, limiters, step, conn, code, words);
+        lost_servers::server_lost(tables, step, conn, code, words);
         return true;
     }
     if let Some(words) = words.dying {
@@ -55,12 +51,12 @@ pub(crate) fn act_on_words(
         if server.session().is_none() || server.end().has_forwarded_fatal_error() {
             // A client that has got the fatal error gets nothing more. What it sends until the connection ends is not
             // answered.
-            lost_servers::break_server(tables, limiters, step, conn, words);
+            lost_servers::break_server(tables, step, conn, words);
             return true;
         }
     }
     if let Some(error) = words.replay_error {
-        replay_refused(tables, limiters, step, conn, &error);
+        replay_refused(tables, step, conn, &error);
         return true;
     }
     false
@@ -69,7 +65,7 @@ pub(crate) fn act_on_words(
 /// The server does not accept the session's parameters, settings or role. PostgreSQL would have refused the login with those that it
 /// began with, so the session ends then. Later its request gets the error, and it may go on: a role may have been renamed or revoked since.
 /// The server stays: PostgreSQL has rolled all of the settings back, and the server is cleared before another session has it.
-fn replay_refused(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<'_>, server_id: ConnId, error: &[u8]) {
+fn replay_refused(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId, error: &[u8]) {
     // A client that has disconnected gets no error.
     let Some(conn) = tables.servers[server_id].session() else { return };
     let fields = Fields::decode(error);
@@ -77,11 +73,11 @@ fn replay_refused(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<
     let words = String::from_utf8_lossy(fields.message().unwrap_or(b"parameters refused")).into_owned();
     let server = &tables.servers[server_id];
     let is_held = tables.sessions[conn].is_confirmed() && server.hold().is_on();
-    if is_held && tables.view().outlives(server, conn) == Some(0) {
+    if is_held && lookups::outlives(&tables.sessions, &tables.pools, server, conn) == Some(0) {
         let session = &mut tables.sessions[conn];
-        let reset = role_resets::role_reset(session, &mut tables.caches);
+        let reset = role_resets::role_reset(session, step.caches);
         if reset.is_some() || refuse_first(step, conn, session, (code, &words)) {
-            lost_servers::leave_server(tables, limiters, step, server_id);
+            lost_servers::leave_server(tables, step, server_id);
             let tracker = tables.sessions[conn].tracker_mut();
             if let Some((reset, tracker)) = reset.zip(tracker) {
                 tracker.journal.forget_role(reset);
@@ -89,21 +85,15 @@ fn replay_refused(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<
             return;
         }
     }
-    tables.agenda.refuse_with(conn, code, EndReason::Said { words });
+    step.agenda.refuse_with(conn, code, EndReason::Said { words });
 }
 
 /// A server has finished what it was sent, and stays linked to its session.
-pub(crate) fn stays_linked(
-    tables: &mut Tables,
-    limiters: &mut Limiters,
-    step: &mut Step<'_>,
-    conn: ConnId,
-    session: ConnId,
-) {
-    if !limiters.is_none() {
-        permits::note_transaction_end(tables, session, conn);
+pub(crate) fn stays_linked(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, session: ConnId) {
+    if !tables.limiters.is_none() {
+        permits::note_transaction_end(&mut tables.sessions, &mut tables.servers, session, conn);
     }
-    resting::note_rest(tables, step, conn);
-    listener::send_notifications(tables, step, session);
-    timers::arm_linked(tables, session);
+    resting::note_rest(&mut tables.sessions, &mut tables.servers, &mut tables.pools, step, conn);
+    listener::send_notifications(&mut tables.sessions, &mut tables.servers, step, session);
+    timers::arm_linked(&mut tables.sessions, &mut tables.pools, step, session);
 }

@@ -3,15 +3,14 @@
 //! At most that many sessions of a class wait in a pool; each worker where the pool lives has an equal part of it,
 //! rounded up. If there are more, the newest or the oldest gets an ERROR (53400). No server has seen its statement.
 
+use crate::tables::step::Step;
 use std::time::Duration;
 
 use link::request_refusal::RequestRefusal;
 use link::session::{SessionState, WaitFor};
-use machine::Step;
 use queueing::classes::Overflow;
 use units::ConnId;
 
-use crate::limits::limiters::Limiters;
 use crate::limits::refusals;
 use crate::tables::Tables;
 use crate::tables::followups::RequestError;
@@ -23,20 +22,20 @@ const UNKNOWN: Duration = Duration::from_millis(100);
 
 /// A session has begun to wait: if too many of its class wait now, one of them is refused.
 #[inline]
-pub(crate) fn bound_queue(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<'_>, conn: ConnId) {
-    if tables.plan.settings.classes.bounds_queues() {
-        bound_queue_of(tables, limiters, step, conn);
+pub(crate) fn bound_queue(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
+    if step.plan.settings.classes.bounds_queues() {
+        bound_queue_of(tables, step, conn);
     }
 }
 
 #[inline(never)]
-fn bound_queue_of(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<'_>, conn: ConnId) {
+fn bound_queue_of(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
     let session = &tables.sessions[conn];
     // It may have been refused already, because of its deadline.
     if !matches!(session.state(), SessionState::Waiting { wait_for: WaitFor::Server, .. }) {
         return;
     }
-    let class = tables.plan.settings.classes.class(session.claim().class());
+    let class = step.plan.settings.classes.class(session.claim().class());
     // This class's queue has no maximum.
     let Some(max) = class.max_waiting else { return };
     let pool = &tables.pools[session.pool()];
@@ -56,8 +55,8 @@ fn bound_queue_of(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<
     let detail = format!("limit={max} remaining=0 retry_after_ms={retry_ms} class={name}");
     let error =
         RequestError { why: RequestRefusal::MaxWaiting { class: name }, detail: Some(detail), hint: Some(HINT.into()) };
-    refusals::count_refusal(tables, step, goes, &error.why);
-    refusals::refuse_waiting_request(tables, limiters, step, goes, &error);
+    refusals::count_refusal(&mut tables.sessions, &mut tables.pools, step, goes, &error.why);
+    refusals::refuse_waiting_request(tables, step, goes, &error);
 }
 
 #[cfg(test)]
@@ -74,10 +73,9 @@ mod tests {
         let class = Class { max_waiting: max, overflow, ..Class::new("default") };
         let mut scene =
             Scene::new(|settings| settings.classes = Arc::new(Classes { all: vec![class], ..Classes::default() }));
-        let mut limiters = Limiters::new(&scene.tables.plan.settings);
         let begin = |_| {
             let conn = scene.waiter(scene.now);
-            scene.run(|tables, step| bound_queue(tables, &mut limiters, step, conn));
+            scene.run(|tables, step| bound_queue(tables, step, conn));
             conn
         };
         let sessions: Vec<ConnId> = (0..count).map(begin).collect();

@@ -14,6 +14,10 @@ pub(crate) enum Stage {
     EndRound,
     /// The deadlines that have passed, one after the other.
     Deadlines,
+    /// A stop has begun.
+    Stop,
+    /// New settings are in force; these were before.
+    Reload(Arc<Settings>),
     /// A reload: its pools, one after the other; then limits, sessions, servers, and SUSPEND or RESUME.
     Pools(Box<ReloadedPools>),
     /// KILL was ordered for this pool, and its sessions have ended: its servers are closed.
