@@ -4,10 +4,6 @@
 //! engine calls it after a panic, to decide whether the worker may go on. It is never called while a query is
 //! forwarded.
 
-use crate::tables::owners::Plan;
-use crate::tables::owners::Pools;
-use crate::tables::owners::Servers;
-use crate::tables::owners::Sessions;
 use std::collections::BTreeMap;
 
 use link::pool::Pool;
@@ -15,6 +11,8 @@ use link::server::{Group, Server, ServerState};
 use link::session::{Session, SessionState, WaitFor};
 use machine::Violation;
 use units::{ConnId, PoolId, Time, limits};
+
+use crate::tables::owners::{Plan, Pools, Servers, Sessions};
 
 /// What the checks look at.
 struct Parts<'a> {

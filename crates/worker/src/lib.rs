@@ -25,9 +25,7 @@ mod sessions;
 mod tables;
 mod traffic;
 
-use crate::tables::step::Step;
 use std::sync::Arc;
-pub use tables::view::View;
 
 use connections::flow::Flow;
 use link::caches::Caches;
@@ -39,6 +37,7 @@ use machine::pids::PidKey;
 use machine::snapshot::{Look, ObjectSizes, QueryCounts};
 use machine::{Settings, Snapshot, Violation};
 use queueing::board::Board;
+pub use tables::view::View;
 use units::deadline::Owner;
 use units::{ConnId, Kind, Life, PoolId, Time, WorkerId};
 
@@ -46,13 +45,14 @@ use crate::events::{
     arrivals, departures, due, forgotten_pools, loans_received, orders, placement, reloads, renewals, rounds,
     server_logins, sockets, stops,
 };
-use crate::limits::{admission, permits};
+use crate::limits::{admission, classes, permits};
 use crate::servers::{capacity, closed_servers, empty_databases, listener, loans, wait_samples};
 use crate::sessions::{cancel_requests, console, definitions, ends, faults, links, lost_servers, reports, welcome};
 use crate::tables::agenda::{Agenda, Next};
 use crate::tables::followups::Followup;
 use crate::tables::owners::{Plan, Pools};
 use crate::tables::stages::Stage;
+use crate::tables::step::Step;
 use crate::tables::stopping::Stopping;
 use crate::tables::{Tables, suspension, timers};
 
@@ -254,7 +254,9 @@ impl Tables {
         }
         match event {
             Event::Received { conn, bytes } => self.received(step, conn, bytes),
-            Event::Hangup { conn, why } => sockets::hung_up(self, step, conn, why),
+            Event::Hangup { conn, why } => {
+                sockets::hung_up(&mut self.sessions, &mut self.servers, &mut self.pools, step, conn, why)
+            }
             Event::Blocked { conn } => {
                 sockets::blocked(&mut self.sessions, &mut self.servers, &mut self.pools, step, conn)
             }
@@ -412,12 +414,13 @@ impl Tables {
     fn run_followups(&mut self, step: &mut Step<'_>) {
         while let Some(next) = step.agenda.next() {
             match next {
+                Next::LeaveLimits(conn, ticket) => permits::has_left(&mut self.limiters, step, conn, ticket),
                 Next::Followup(followup) => self.follow_up(step, followup),
                 Next::Arm(timer) => timers::arm(self, step, timer),
                 Next::Stage(stage) => self.go_on(step, stage),
                 Next::Place(server) => self.place(step, server),
                 Next::Reconsider(session) => self.reconsider(step, session),
-                Next::Feed(pool) => placement::feed(self, step, pool),
+                Next::Feed(pool) => placement::feed(&mut self.sessions, &mut self.servers, &mut self.pools, step, pool),
             }
         }
     }
@@ -428,7 +431,14 @@ impl Tables {
             Stage::Deadlines => self.next_deadline_reached(step),
             Stage::Stop => stops::refuse_waiting(&self.sessions, step),
             Stage::Reload(before) => reloads::begin(&mut self.servers, &mut self.pools, step, before),
-            Stage::Pools(reload) => reloads::reload_next_pool(self, step, reload),
+            Stage::Pools(reload) => {
+                reloads::reload_next_pool(&mut self.sessions, &mut self.servers, &mut self.pools, step, reload)
+            }
+            Stage::Limits(before) => {
+                classes::reclassify(&mut self.sessions, &mut self.servers, &mut self.pools, step, &before);
+                admission::configure_limits(self, step);
+                step.agenda.then(Stage::Sessions(before, self.sessions.ids().into_iter()));
+            }
             Stage::KillServers(pool) => {
                 orders::kill_servers(&mut self.servers, &mut self.pools, step, pool);
                 reloads::finish_pool(&mut self.servers, &mut self.pools, step, pool);
@@ -468,13 +478,19 @@ impl Tables {
 
     fn follow_up(&mut self, step: &mut Step<'_>, followup: Followup) {
         match followup {
-            Followup::End(conn, end) => ends::end_session(self, step, conn, *end),
+            Followup::End(conn, end) => {
+                // Without sessions the pool's last server can move.
+                self.clock.walk.note_change();
+                ends::end_session(&mut self.sessions, &mut self.servers, &mut self.pools, step, conn, *end);
+            }
             Followup::GoOn(conn)
                 if links::leaves_reverted(&mut self.sessions, &mut self.servers, &mut self.pools, step, conn) => {}
             Followup::GoOn(conn) => self.requests_from_inbox(step, conn),
             Followup::Release(permits) => admission::release_permits(self, step, *permits),
             Followup::Admit(before) => admission::open(self, step, before),
-            Followup::AdmitToPin(pool) => admission::admit_to_pin(self, step, pool),
+            Followup::AdmitToPin(pool) => {
+                admission::admit_to_pin(&mut self.sessions, &mut self.servers, &mut self.pools, step, pool)
+            }
             Followup::ListenerLost(pool, why) => {
                 listener::listener_lost(&mut self.sessions, &mut self.servers, &mut self.pools, step, pool, *why)
             }

@@ -1,9 +1,6 @@
 //! The handling of bytes from clients and servers: which part reads them, and what follows. This is the path of a
 //! query, so functions that use several parts of a worker at once are here or in the crate's root.
 
-use crate::tables::Tables;
-use crate::tables::lookups;
-use crate::tables::step::Step;
 use link::answers::Answers;
 use link::end_reason::EndReason;
 use link::findings::Findings;
@@ -33,7 +30,8 @@ use crate::sessions::at_once::AtOnce;
 use crate::sessions::{
     at_once, console, definitions, halves, links, lost_servers, overdue_queries, replicating, waiters,
 };
-use crate::tables::backpressure;
+use crate::tables::step::Step;
+use crate::tables::{Tables, backpressure, lookups};
 
 impl Tables {
     /// Reads a linked session's messages from `at`. Its last batch was refused by a limit that a reload has removed
@@ -99,7 +97,15 @@ impl Tables {
         let (may_take, bounded) = (may_take(entry), entry.rules().max_pinned() > 0);
         if bounded && pin_queue::must_wait_to_pin(&mut self.sessions, &mut self.pools, step, conn, &bytes[at..]) {
             backpressure::stash(&mut self.sessions, &mut self.servers, step, conn, &bytes[at..]);
-            deadlines::apply_deadline(self, step, conn, &bytes[at..], commented);
+            deadlines::apply_deadline(
+                &mut self.sessions,
+                &mut self.servers,
+                &mut self.pools,
+                step,
+                conn,
+                &bytes[at..],
+                commented,
+            );
             return;
         }
         let server = if may_take {
@@ -134,8 +140,16 @@ impl Tables {
                     WaitFor::Server,
                 );
                 backpressure::stash(&mut self.sessions, &mut self.servers, step, conn, &bytes[at..]);
-                deadlines::apply_deadline(self, step, conn, &bytes[at..], commented);
-                full_queues::bound_queue(self, step, conn);
+                deadlines::apply_deadline(
+                    &mut self.sessions,
+                    &mut self.servers,
+                    &mut self.pools,
+                    step,
+                    conn,
+                    &bytes[at..],
+                    commented,
+                );
+                full_queues::bound_queue(&mut self.sessions, &mut self.servers, &mut self.pools, step, conn);
             }
         }
     }
@@ -204,7 +218,14 @@ impl Tables {
         if matches!(server.state(), ServerState::Own(_)) {
             // Kept as the beginning of what comes next.
             server.incoming_mut().keep(rest);
-            return replicating::own_server_said(self, step, conn, &[]);
+            return replicating::own_server_said(
+                &mut self.sessions,
+                &mut self.servers,
+                &mut self.pools,
+                step,
+                conn,
+                &[],
+            );
         }
         let source = step.actions.next_kept();
         let rest = rest.to_vec();
@@ -292,7 +313,7 @@ impl Tables {
         let served = match began {
             AtOnce::Done => return,
             AtOnce::Linked(conn) => Some(conn),
-            AtOnce::Declined => placement::place(self, step, server),
+            AtOnce::Declined => placement::place(&mut self.sessions, &mut self.servers, &mut self.pools, step, server),
         };
         if let Some(conn) = served {
             self.requests_from_inbox(step, conn);
@@ -448,7 +469,7 @@ impl Tables {
         // What came before may have ended it.
         if self.servers.get(conn).is_some_and(|server| server.session().is_some()) {
             let (code, why) = (stopped.why.code(), CloseReason::Barred { what: stopped.why });
-            lost_servers::server_lost(self, step, conn, code, why);
+            lost_servers::server_lost(&mut self.sessions, &mut self.servers, &mut self.pools, step, conn, code, why);
         }
     }
 
@@ -464,7 +485,9 @@ impl Tables {
                 bytes,
             ),
             Some(ServerState::LoggingIn(_)) => self.login_received(step, conn, bytes),
-            Some(ServerState::Own(_)) => replicating::own_server_said(self, step, conn, bytes),
+            Some(ServerState::Own(_)) => {
+                replicating::own_server_said(&mut self.sessions, &mut self.servers, &mut self.pools, step, conn, bytes)
+            }
             Some(_) => self.answers(step, conn, bytes, Source::Chunk),
         }
     }
@@ -491,7 +514,15 @@ impl Tables {
                     step.actions.send(*id, source, 0, bytes.len());
                     let id = *id;
                     if !links::release_if_done(&mut self.sessions, &mut self.servers, &mut self.pools, step, conn) {
-                        findings::stays_linked(self, step, conn, id);
+                        findings::stays_linked(
+                            &mut self.sessions,
+                            &mut self.servers,
+                            &mut self.pools,
+                            step,
+                            conn,
+                            id,
+                            false,
+                        );
                     }
                     return;
                 }
@@ -525,7 +556,14 @@ impl Tables {
         }
         match end {
             Ok(()) => self.act_on(step, conn, findings),
-            Err(how) => lost_servers::break_server(self, step, conn, how.into()),
+            Err(how) => lost_servers::break_server(
+                &mut self.sessions,
+                &mut self.servers,
+                &mut self.pools,
+                step,
+                conn,
+                how.into(),
+            ),
         }
     }
 
@@ -542,7 +580,7 @@ impl Tables {
             );
             chore_error = words.chore_error.take();
             rows = std::mem::take(&mut words.rows);
-            if findings::act_on_words(self, step, conn, *words) {
+            if findings::act_on_words(&mut self.sessions, &mut self.servers, &mut self.pools, step, conn, *words) {
                 return;
             }
         }
@@ -605,17 +643,41 @@ impl Tables {
                     if struck {
                         overdue_queries::wait_for_cancel(&mut self.servers, conn);
                     }
-                    findings::stays_linked(self, step, conn, session);
+                    let is_limited = !self.limiters.is_none();
+                    findings::stays_linked(
+                        &mut self.sessions,
+                        &mut self.servers,
+                        &mut self.pools,
+                        step,
+                        conn,
+                        session,
+                        is_limited,
+                    );
                 }
             }
             ServerState::Busy(chore) => {
                 if let Some(chaos) = self.servers.chaos.as_mut().filter(|_| !rows.is_empty()) {
                     chaos.rows(conn, rows);
                 }
-                chore_answers::chore_progress(self, step, conn, chore, chore_error);
+                chore_answers::chore_progress(
+                    &mut self.sessions,
+                    &mut self.servers,
+                    &mut self.pools,
+                    step,
+                    conn,
+                    chore,
+                    chore_error,
+                );
             }
             ServerState::Draining { .. } => drains::drain_progress(&mut self.servers, &mut self.pools, step, conn),
-            ServerState::Listening => chore_answers::listener_progress(self, step, conn, chore_error),
+            ServerState::Listening => chore_answers::listener_progress(
+                &mut self.sessions,
+                &mut self.servers,
+                &mut self.pools,
+                step,
+                conn,
+                chore_error,
+            ),
             ServerState::Idle | ServerState::Held => free_servers::free(&mut self.servers, &mut self.pools, step, conn),
             ServerState::Connecting | ServerState::LoggingIn(_) | ServerState::Own(_) => {}
         }

@@ -1,11 +1,6 @@
 //! What comes from the process whose place we take, in an online upgrade: sessions between two of their transactions, servers, and
 //! sessions with the servers that they keep.
 
-use crate::tables::owners::Plan;
-use crate::tables::owners::Pools;
-use crate::tables::owners::Servers;
-use crate::tables::owners::Sessions;
-use crate::tables::step::Step;
 use std::sync::Arc;
 
 use link::end_reason::EndReason;
@@ -25,6 +20,8 @@ use units::{ConnId, PoolId, PoolKey};
 use crate::events::loans_received;
 use crate::servers::{chores, closed_servers, new_pools};
 use crate::sessions::{faults, links, welcome};
+use crate::tables::owners::{Plan, Pools, Servers, Sessions};
+use crate::tables::step::Step;
 use crate::tables::suspension;
 
 /// Takes in what another process has handed over.

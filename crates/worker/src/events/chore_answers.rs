@@ -1,9 +1,5 @@
 //! What follows when a server answers a query of the pooler itself.
 
-use crate::tables::lines;
-use crate::tables::owners::Pools;
-use crate::tables::owners::Servers;
-use crate::tables::step::Step;
 use link::server::{Chore, CloseReason};
 use machine::observe::{Level, Topic};
 use units::ConnId;
@@ -12,79 +8,70 @@ use wire::backend::Status;
 use crate::events::server_logins;
 use crate::servers::{disturbances, free_servers, listener, name_answers, name_polls, wait_samples};
 use crate::sessions::lost_servers;
-use crate::tables::Tables;
+use crate::tables::lines;
+use crate::tables::owners::{Pools, Servers, Sessions};
+use crate::tables::step::Step;
 
 pub(crate) fn chore_progress(
-    tables: &mut Tables,
+    sessions: &mut Sessions,
+    servers: &mut Servers,
+    pools: &mut Pools,
     step: &mut Step<'_>,
     conn: ConnId,
     chore: Chore,
     error: Option<String>,
 ) {
-    let server = &mut tables.servers[conn];
+    let server = &mut servers[conn];
     if let Some(words) = error {
-        if is_excused(&mut tables.servers, &mut tables.pools, step, conn, chore, &words) {
-            return chore_progress(tables, step, conn, chore, None);
+        if is_excused(servers, pools, step, conn, chore, &words) {
+            return chore_progress(sessions, servers, pools, step, conn, chore, None);
         }
         // The error is kept until the answer is complete, so that it is logged once.
-        lost_servers::break_server(tables, step, conn, CloseReason::ChoreFailed { chore, error: words });
+        lost_servers::break_server(
+            sessions,
+            servers,
+            pools,
+            step,
+            conn,
+            CloseReason::ChoreFailed { chore, error: words },
+        );
         return;
     }
     if !server.ledger().is_clear() || !server.is_between_messages() {
         return;
     }
     if server.transaction().status() != Status::Idle {
-        lost_servers::break_server(tables, step, conn, CloseReason::ChoreInTransaction { chore });
+        lost_servers::break_server(sessions, servers, pools, step, conn, CloseReason::ChoreInTransaction { chore });
         return;
     }
     match chore {
-        Chore::Setup => server_logins::set_up(&mut tables.sessions, &mut tables.servers, &mut tables.pools, step, conn),
-        Chore::Base => {
-            server_logins::server_ready(&mut tables.sessions, &mut tables.servers, &mut tables.pools, step, conn)
-        }
-        Chore::Rollback => free_servers::reset_or_free(&mut tables.servers, &mut tables.pools, step, conn),
-        Chore::Check | Chore::Reset => {
-            free_servers::restore_or_free(&mut tables.servers, &mut tables.pools, step, conn)
-        }
+        Chore::Setup => server_logins::set_up(sessions, servers, pools, step, conn),
+        Chore::Base => server_logins::server_ready(sessions, servers, pools, step, conn),
+        Chore::Rollback => free_servers::reset_or_free(servers, pools, step, conn),
+        Chore::Check | Chore::Reset => free_servers::restore_or_free(servers, pools, step, conn),
         Chore::Clear => {
             // Whatever the command tag was: it is not cleared again.
             server.traces_mut().cleared();
-            free_servers::restore_or_free(&mut tables.servers, &mut tables.pools, step, conn);
+            free_servers::restore_or_free(servers, pools, step, conn);
         }
         Chore::Restore => {
             server.restored();
-            free_servers::free(&mut tables.servers, &mut tables.pools, step, conn);
+            free_servers::free(servers, pools, step, conn);
         }
         Chore::Unlisten => {
             server.traces_mut().unlistened();
-            free_servers::reset_or_free(&mut tables.servers, &mut tables.pools, step, conn);
+            free_servers::reset_or_free(servers, pools, step, conn);
         }
         Chore::Poison => {
-            disturbances::disturbance_ended(
-                &mut tables.sessions,
-                &mut tables.servers,
-                &mut tables.pools,
-                step,
-                conn,
-                chore,
-            );
-            free_servers::reset_or_free(&mut tables.servers, &mut tables.pools, step, conn);
+            disturbances::disturbance_ended(sessions, servers, pools, step, conn, chore);
+            free_servers::reset_or_free(servers, pools, step, conn);
         }
         Chore::Compare => {
-            disturbances::disturbance_ended(
-                &mut tables.sessions,
-                &mut tables.servers,
-                &mut tables.pools,
-                step,
-                conn,
-                chore,
-            );
-            free_servers::free(&mut tables.servers, &mut tables.pools, step, conn);
+            disturbances::disturbance_ended(sessions, servers, pools, step, conn, chore);
+            free_servers::free(servers, pools, step, conn);
         }
-        Chore::WaitEvents => wait_samples::wait_events_answered(&mut tables.servers, &mut tables.pools, step, conn),
-        Chore::Poll | Chore::Catalogue | Chore::First => {
-            name_answers::names_answered(&mut tables.servers, &mut tables.pools, step, conn)
-        }
+        Chore::WaitEvents => wait_samples::wait_events_answered(servers, pools, step, conn),
+        Chore::Poll | Chore::Catalogue | Chore::First => name_answers::names_answered(servers, pools, step, conn),
     }
 }
 
@@ -120,19 +107,33 @@ fn is_excused(
 }
 
 /// The listener has answered something.
-pub(crate) fn listener_progress(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId, error: Option<String>) {
-    let server = &tables.servers[server_id];
+pub(crate) fn listener_progress(
+    sessions: &mut Sessions,
+    servers: &mut Servers,
+    pools: &mut Pools,
+    step: &mut Step<'_>,
+    server_id: ConnId,
+    error: Option<String>,
+) {
+    let server = &servers[server_id];
     if let Some(words) = error {
-        lost_servers::break_server(tables, step, server_id, CloseReason::ListenFailed { error: words });
+        lost_servers::break_server(
+            sessions,
+            servers,
+            pools,
+            step,
+            server_id,
+            CloseReason::ListenFailed { error: words },
+        );
         return;
     }
     if !server.ledger().is_clear() {
         return;
     }
-    let listener = tables.pools[server.pool()].listener_mut();
+    let listener = pools[server.pool()].listener_mut();
     let listener = listener.expect("a server that listens is its pool's listener's");
     for conn in listener.answered() {
-        listener::attended(&mut tables.sessions, &mut tables.servers, &mut tables.pools, step, conn);
+        listener::attended(sessions, servers, pools, step, conn);
     }
-    listener::begin_round(&mut tables.servers, &mut tables.pools, step, server_id);
+    listener::begin_round(servers, pools, step, server_id);
 }

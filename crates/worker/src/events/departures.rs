@@ -4,11 +4,6 @@
 //! What cannot move stays: connections over TLS, since only this process has their keys; sessions that listen through their pool's
 //! listener; sessions that replicate; and whatever is in the midst of something, until that is over.
 
-use crate::tables::owners::Plan;
-use crate::tables::owners::Pools;
-use crate::tables::owners::Servers;
-use crate::tables::owners::Sessions;
-use crate::tables::step::Step;
 use std::sync::Arc;
 
 use link::moving;
@@ -25,6 +20,8 @@ use crate::events::stops;
 use crate::servers::{chores, closed_servers};
 use crate::sessions::ends;
 use crate::tables::Tables;
+use crate::tables::owners::{Plan, Pools, Servers, Sessions};
+use crate::tables::step::Step;
 
 /// The end of a round, in an online upgrade or late in a shutdown: who can move does, and who is to end is put on the agenda.
 pub(crate) fn look_who_leaves(tables: &mut Tables, step: &mut Step<'_>) {
@@ -40,7 +37,11 @@ pub(crate) fn look_who_leaves(tables: &mut Tables, step: &mut Step<'_>) {
         }
         let Some(conn) = tables.sessions.id_at(number) else { continue };
         if hands_over {
-            hand_over(tables, step, conn);
+            hand_over(&mut tables.sessions, &mut tables.servers, &mut tables.pools, step, conn);
+            if tables.sessions.get(conn).is_none() {
+                // Without sessions the pool's last server can move.
+                tables.clock.walk.note_change();
+            }
         }
         if ends {
             stops::end_between_transactions(&mut tables.sessions, &mut tables.servers, step, conn);
@@ -49,12 +50,12 @@ pub(crate) fn look_who_leaves(tables: &mut Tables, step: &mut Step<'_>) {
 }
 
 /// Hands a session over if it can move now.
-fn hand_over(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
-    match tables.sessions[conn].state() {
+fn hand_over(sessions: &mut Sessions, servers: &mut Servers, pools: &mut Pools, step: &mut Step<'_>, conn: ConnId) {
+    match sessions[conn].state() {
         SessionState::Idle { .. }
         | SessionState::Waiting { wait_for: WaitFor::Server | WaitFor::Limit, .. }
-        | SessionState::Console { asked: false, .. } => hand_over_session(tables, step, conn),
-        SessionState::Linked { server } => hand_over_pair(tables, step, (conn, server)),
+        | SessionState::Console { asked: false, .. } => hand_over_session(sessions, servers, pools, step, conn),
+        SessionState::Linked { server } => hand_over_pair(sessions, servers, pools, step, (conn, server)),
         SessionState::Waiting { .. }
         | SessionState::Welcoming { .. }
         | SessionState::Opening { .. }
@@ -64,36 +65,48 @@ fn hand_over(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
     }
 }
 
-fn hand_over_session(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
+fn hand_over_session(
+    sessions: &mut Sessions,
+    servers: &mut Servers,
+    pools: &mut Pools,
+    step: &mut Step<'_>,
+    conn: ConnId,
+) {
     // Statements that a console's client has prepared are kept here.
-    if tables.sessions.consoles.get(conn).is_some_and(|console| !console.is_fresh()) {
+    if sessions.consoles.get(conn).is_some_and(|console| !console.is_fresh()) {
         return;
     }
-    if let Some(moved) = moved_session(&tables.sessions, &tables.servers, step, conn) {
-        send_off(tables, step, (conn, moved), None);
+    if let Some(moved) = moved_session(sessions, servers, step, conn) {
+        send_off(sessions, servers, pools, step, (conn, moved), None);
     }
 }
 
 /// A session that keeps its server: both go, if neither has anything under way.
-fn hand_over_pair(tables: &mut Tables, step: &mut Step<'_>, (conn, server_id): (ConnId, ConnId)) {
+fn hand_over_pair(
+    sessions: &mut Sessions,
+    servers: &mut Servers,
+    pools: &mut Pools,
+    step: &mut Step<'_>,
+    (conn, server_id): (ConnId, ConnId),
+) {
     // A server that was closed in this step has its session's end on the agenda.
-    let Some(server) = tables.servers.get(server_id) else { return };
-    let session = &tables.sessions[conn];
-    let keeps = tables.pools[server.pool()].rules().mode() == PoolMode::Session
+    let Some(server) = servers.get(server_id) else { return };
+    let session = &sessions[conn];
+    let keeps = pools[server.pool()].rules().mode() == PoolMode::Session
         || session.tracker().is_some_and(|tracker| tracker.pinning.is_pinned());
     // Without keeping it, it is released by itself.
     if !keeps || !server.can_move() || !session.flow().is_clear() || session.identity().encryption.is_some() {
         return;
     }
     let state = session.tracker().map(|tracker| tracker.state().clone());
-    let Some(moved) = moved_session(&tables.sessions, &tables.servers, step, conn) else { return };
+    let Some(moved) = moved_session(sessions, servers, step, conn) else { return };
     if let Some(state) = state {
         // It is told when a server is released: this one was not.
-        tables.servers[server_id].kept_mut().leave(state);
+        servers[server_id].kept_mut().leave(state);
     }
-    tables.sessions[conn].unlink(step.now);
-    let server = take_server(&mut tables.servers, &mut tables.pools, step, server_id, Some(conn));
-    send_off(tables, step, (conn, moved), Some((server_id, server)));
+    sessions[conn].unlink(step.now);
+    let server = take_server(servers, pools, step, server_id, Some(conn));
+    send_off(sessions, servers, pools, step, (conn, moved), Some((server_id, server)));
 }
 
 fn moved_session(sessions: &Sessions, servers: &Servers, step: &mut Step<'_>, conn: ConnId) -> Option<MovedSession> {
@@ -104,14 +117,16 @@ fn moved_session(sessions: &Sessions, servers: &Servers, step: &mut Step<'_>, co
 
 /// A session leaves, and the server that it keeps with it.
 fn send_off(
-    tables: &mut Tables,
+    sessions: &mut Sessions,
+    servers: &mut Servers,
+    pools: &mut Pools,
     step: &mut Step<'_>,
     (conn, moved): (ConnId, MovedSession),
     server: Option<(ConnId, MovedServer)>,
 ) {
-    let key = tables.pools.get(tables.sessions[conn].pool()).map(|pool| pool.key().clone());
-    let (pool, user) = ends::take_out(tables, step, conn);
-    tables.sessions.remove(conn);
+    let key = pools.get(sessions[conn].pool()).map(|pool| pool.key().clone());
+    let (pool, user) = ends::take_out(sessions, servers, pools, step, conn);
+    sessions.remove(conn);
     let mut sockets = vec![conn];
     let (server_id, server) = server.unzip();
     sockets.extend(server_id);
@@ -121,7 +136,7 @@ fn send_off(
         user: moved.identity.database.clone(),
     });
     let away = moved_away(step.plan, pool, Some(user), server.is_some());
-    let luggage = luggage(&tables.pools, step, pool, key, Some(moved), server);
+    let luggage = luggage(pools, step, pool, key, Some(moved), server);
     step.actions.post_to_process(ProcessId::Successor, ToProcess::Moved(Box::new(luggage), sockets));
     step.actions.post_to_coordinator(away);
 }

@@ -1,10 +1,5 @@
 //! A deadline of a session, a server, a cancel or a pool has come.
 
-use crate::tables::lookups;
-use crate::tables::owners::Pools;
-use crate::tables::owners::Servers;
-use crate::tables::owners::Sessions;
-use crate::tables::step::Step;
 use link::server::{Chore, ServerState};
 use link::session::{SessionState, WaitFor};
 use units::deadline::Owner;
@@ -15,10 +10,12 @@ use crate::events::forgotten_pools;
 use crate::limits::{deadlines, refusals};
 use crate::servers::{capacity, closed_servers, drains, listener, loans, name_polls};
 use crate::sessions::{cancel_requests, ends, lost_servers, overdue_queries, welcome};
-use crate::tables::Tables;
 use crate::tables::due::{Due, Overdue};
 use crate::tables::limiters::Limiters;
 use crate::tables::notices::{PINNED, write_notice};
+use crate::tables::owners::{Pools, Servers, Sessions};
+use crate::tables::step::Step;
+use crate::tables::{Tables, lookups};
 
 pub(crate) fn session_due(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, at: Time) {
     // Deadlines are not taken back when a connection is closed.
@@ -41,9 +38,15 @@ pub(crate) fn session_due(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId
             listener::listen_alone(&mut tables.sessions, &mut tables.servers, &mut tables.pools, step, conn)
         }
         Some((_, Due::DeadlinePassed)) => deadlines::deadline_passed(tables, step, conn),
-        Some((_, Due::QueryTimeout)) => deadlines::waited_too_long(tables, step, conn),
-        Some((_, Due::CancelQuery)) => overdue_queries::cancel_overdue(tables, step, conn),
-        Some((_, Due::GiveUpQuery)) => overdue_queries::give_up_overdue(tables, step, conn),
+        Some((_, Due::QueryTimeout)) => {
+            deadlines::waited_too_long(&mut tables.sessions, &mut tables.servers, &mut tables.pools, step, conn)
+        }
+        Some((_, Due::CancelQuery)) => {
+            overdue_queries::cancel_overdue(&mut tables.sessions, &mut tables.servers, &mut tables.pools, step, conn)
+        }
+        Some((_, Due::GiveUpQuery)) => {
+            overdue_queries::give_up_overdue(&mut tables.sessions, &mut tables.servers, &mut tables.pools, step, conn)
+        }
         Some((_, Due::NotifyWaiting)) => {
             notify_waiting(&mut tables.sessions, &mut tables.pools, &mut tables.limiters, step, conn)
         }

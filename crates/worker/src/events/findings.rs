@@ -1,9 +1,5 @@
 //! What the worker does about a server's messages.
 
-use crate::tables::lookups;
-use crate::tables::owners::Servers;
-use crate::tables::owners::Sessions;
-use crate::tables::step::Step;
 use link::copying::error_within;
 use link::end_reason::EndReason;
 use link::findings::{Astray, Words};
@@ -16,7 +12,9 @@ use crate::limits::permits;
 use crate::servers::{listener, resting};
 use crate::sessions::lost_servers;
 use crate::tables::cancels::refuse_first;
-use crate::tables::{Tables, timers};
+use crate::tables::owners::{Pools, Servers, Sessions};
+use crate::tables::step::Step;
+use crate::tables::{lookups, timers};
 
 /// Ends a session as PostgreSQL does when it has lost track of where messages begin.
 fn end_astray(sessions: &mut Sessions, servers: &mut Servers, step: &mut Step<'_>, server_id: ConnId, astray: Astray) {
@@ -34,29 +32,36 @@ fn end_astray(sessions: &mut Sessions, servers: &mut Servers, step: &mut Step<'_
 
 /// Acts on what a server's messages mean for its link. True: the caller has nothing left to do.
 #[cold]
-pub(crate) fn act_on_words(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, words: Words) -> bool {
+pub(crate) fn act_on_words(
+    sessions: &mut Sessions,
+    servers: &mut Servers,
+    pools: &mut Pools,
+    step: &mut Step<'_>,
+    conn: ConnId,
+    words: Words,
+) -> bool {
     if let Some(astray) = words.astray {
-        end_astray(&mut tables.sessions, &mut tables.servers, step, conn, astray);
+        end_astray(sessions, servers, step, conn, astray);
         return true;
     }
     if let Some((code, words)) = words.lost {
-        tables.servers[conn].end_mut().server_gone();
-        lost_servers::server_lost(tables, step, conn, code, words);
+        servers[conn].end_mut().server_gone();
+        lost_servers::server_lost(sessions, servers, pools, step, conn, code, words);
         return true;
     }
     if let Some(words) = words.dying {
-        let server = &mut tables.servers[conn];
+        let server = &mut servers[conn];
         server.end_mut().server_gone();
         server.end_mut().close_when_released(CloseReason::ShuttingDown);
         if server.session().is_none() || server.end().has_forwarded_fatal_error() {
             // A client that has got the fatal error gets nothing more. What it sends until the connection ends is not
             // answered.
-            lost_servers::break_server(tables, step, conn, words);
+            lost_servers::break_server(sessions, servers, pools, step, conn, words);
             return true;
         }
     }
     if let Some(error) = words.replay_error {
-        replay_refused(tables, step, conn, &error);
+        replay_refused(sessions, servers, pools, step, conn, &error);
         return true;
     }
     false
@@ -65,20 +70,27 @@ pub(crate) fn act_on_words(tables: &mut Tables, step: &mut Step<'_>, conn: ConnI
 /// The server does not accept the session's parameters, settings or role. PostgreSQL would have refused the login with those that it
 /// began with, so the session ends then. Later its request gets the error, and it may go on: a role may have been renamed or revoked since.
 /// The server stays: PostgreSQL has rolled all of the settings back, and the server is cleared before another session has it.
-fn replay_refused(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId, error: &[u8]) {
+fn replay_refused(
+    sessions: &mut Sessions,
+    servers: &mut Servers,
+    pools: &mut Pools,
+    step: &mut Step<'_>,
+    server_id: ConnId,
+    error: &[u8],
+) {
     // A client that has disconnected gets no error.
-    let Some(conn) = tables.servers[server_id].session() else { return };
+    let Some(conn) = servers[server_id].session() else { return };
     let fields = Fields::decode(error);
     let code = fields.sqlstate().unwrap_or(wire::sqlstate::PROTOCOL_VIOLATION);
     let words = String::from_utf8_lossy(fields.message().unwrap_or(b"parameters refused")).into_owned();
-    let server = &tables.servers[server_id];
-    let is_held = tables.sessions[conn].is_confirmed() && server.hold().is_on();
-    if is_held && lookups::outlives(&tables.sessions, &tables.pools, server, conn) == Some(0) {
-        let session = &mut tables.sessions[conn];
+    let server = &servers[server_id];
+    let is_held = sessions[conn].is_confirmed() && server.hold().is_on();
+    if is_held && lookups::outlives(sessions, pools, server, conn) == Some(0) {
+        let session = &mut sessions[conn];
         let reset = role_resets::role_reset(session, step.caches);
         if reset.is_some() || refuse_first(step, conn, session, (code, &words)) {
-            lost_servers::leave_server(tables, step, server_id);
-            let tracker = tables.sessions[conn].tracker_mut();
+            lost_servers::leave_server(sessions, servers, pools, step, server_id);
+            let tracker = sessions[conn].tracker_mut();
             if let Some((reset, tracker)) = reset.zip(tracker) {
                 tracker.journal.forget_role(reset);
             }
@@ -89,11 +101,20 @@ fn replay_refused(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId, e
 }
 
 /// A server has finished what it was sent, and stays linked to its session.
-pub(crate) fn stays_linked(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, session: ConnId) {
-    if !tables.limiters.is_none() {
-        permits::note_transaction_end(&mut tables.sessions, &mut tables.servers, session, conn);
+/// `is_limited`: there are limits.
+pub(crate) fn stays_linked(
+    sessions: &mut Sessions,
+    servers: &mut Servers,
+    pools: &mut Pools,
+    step: &mut Step<'_>,
+    conn: ConnId,
+    session: ConnId,
+    is_limited: bool,
+) {
+    if is_limited {
+        permits::note_transaction_end(sessions, servers, session, conn);
     }
-    resting::note_rest(&mut tables.sessions, &mut tables.servers, &mut tables.pools, step, conn);
-    listener::send_notifications(&mut tables.sessions, &mut tables.servers, step, session);
-    timers::arm_linked(&mut tables.sessions, &mut tables.pools, step, session);
+    resting::note_rest(sessions, servers, pools, step, conn);
+    listener::send_notifications(sessions, servers, step, session);
+    timers::arm_linked(sessions, pools, step, session);
 }

@@ -2,11 +2,11 @@
 //! left: a client that is still receiving its last error, a cancel, a lent server whose arrival was not acknowledged
 //! yet.
 
-use crate::tables::owners::Pools;
-use crate::tables::owners::Sessions;
-use crate::tables::step::Step;
 use machine::mail::ToCoordinator;
 use units::{PoolId, limits};
+
+use crate::tables::owners::{Pools, Sessions};
+use crate::tables::step::Step;
 
 pub(crate) fn forget(sessions: &mut Sessions, pools: &mut Pools, step: &mut Step<'_>, id: PoolId) {
     if let Some(pool) = pools.get_mut(id) {

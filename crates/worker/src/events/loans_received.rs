@@ -1,10 +1,5 @@
 //! A server arrives from another worker, or comes back because that worker's mailbox was full.
 
-use crate::tables::owners::Plan;
-use crate::tables::owners::Pools;
-use crate::tables::owners::Servers;
-use crate::tables::owners::Sessions;
-use crate::tables::step::Step;
 use std::sync::Arc;
 
 use link::server::{Chore, CloseReason, Group, Server};
@@ -17,7 +12,9 @@ use units::{ConnId, Time, limits};
 use crate::servers::name_answers::taint;
 use crate::servers::{free_servers, new_pools, own_queries};
 use crate::sessions::{reports, welcome};
+use crate::tables::owners::{Plan, Pools, Servers, Sessions};
 use crate::tables::stale::is_stale_since;
+use crate::tables::step::Step;
 
 /// The other worker's mailbox was full: the server stays.
 fn lend_returned(servers: &mut Servers, pools: &mut Pools, step: &mut Step<'_>, lent: Lent) {

@@ -3,12 +3,6 @@
 //! RECONNECT is carried out as a reload is that changes the database. What a free server is closed for is in `idle_servers`, what is not
 //! opened in `server_logins`.
 
-use crate::tables::owners::Clock;
-use crate::tables::owners::Plan;
-use crate::tables::owners::Pools;
-use crate::tables::owners::Servers;
-use crate::tables::owners::Sessions;
-use crate::tables::step::Step;
 use link::end_reason::EndReason;
 use link::server::{CloseReason, Group, ServerState};
 use link::session::SessionState;
@@ -17,6 +11,8 @@ use units::{ConnId, PoolId, Serial};
 
 use crate::servers::closed_servers;
 use crate::tables::followups::SessionEnd;
+use crate::tables::owners::{Clock, Plan, Pools, Servers, Sessions};
+use crate::tables::step::Step;
 use crate::tables::suspension;
 
 /// Whether KILL was ordered for a pool's database since orders were `before`.

@@ -4,10 +4,6 @@
 //! worker that has waited clearly longer, or becomes idle. A server is opened only with a token from the coordinator
 //! (I5).
 
-use crate::tables::lookups;
-use crate::tables::owners::Pools;
-use crate::tables::owners::Servers;
-use crate::tables::step::Step;
 use link::server::{CloseReason, Group};
 use link::session::{SessionState, WaitFor};
 use machine::mail::ToCoordinator;
@@ -22,12 +18,14 @@ use crate::servers::{
     closed_servers, disturbances, empty_databases, idle_servers, listener, loans, name_polls, wait_samples,
 };
 use crate::sessions::{links, welcome};
-use crate::tables::Tables;
+use crate::tables::lookups;
+use crate::tables::owners::{Pools, Servers, Sessions};
+use crate::tables::step::Step;
 
 /// Hands out idle servers to waiters. Servers that must be checked first are checked, as many as there are waiters.
-fn place_idle(tables: &mut Tables, step: &mut Step<'_>, id: PoolId) {
+fn place_idle(sessions: &mut Sessions, servers: &mut Servers, pools: &mut Pools, step: &mut Step<'_>, id: PoolId) {
     loop {
-        let pool = &tables.pools[id];
+        let pool = &pools[id];
         let returning = pool.servers().count(Group::Returning);
         if pool.servers().idle().is_empty()
             || pool.queue().servable() <= returning
@@ -36,17 +34,17 @@ fn place_idle(tables: &mut Tables, step: &mut Step<'_>, id: PoolId) {
             return;
         }
         if let Some(&idle) = pool.servers().idle().back()
-            && name_polls::must_learn(&mut tables.servers, &mut tables.pools, step, id, idle)
+            && name_polls::must_learn(servers, pools, step, id, idle)
         {
             return;
         }
-        match idle_servers::take_idle(&mut tables.sessions, &mut tables.servers, &mut tables.pools, step, id, None) {
+        match idle_servers::take_idle(sessions, servers, pools, step, id, None) {
             Some(server) => {
-                if let Some(conn) = place(tables, step, server) {
+                if let Some(conn) = place(sessions, servers, pools, step, server) {
                     step.agenda.go_on(conn);
                 }
             }
-            None if tables.pools[id].servers().count(Group::Returning) > returning => {}
+            None if pools[id].servers().count(Group::Returning) > returning => {}
             None => return,
         }
     }
@@ -54,39 +52,45 @@ fn place_idle(tables: &mut Tables, step: &mut Step<'_>, id: PoolId) {
 
 /// Gives an idle server to the oldest waiter here, or to another worker whose waiter has waited clearly longer. Returns
 /// the session that was linked: its caller goes on with its messages.
-pub(crate) fn place(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId) -> Option<ConnId> {
-    let server = tables.servers.get(server_id)?;
+pub(crate) fn place(
+    sessions: &mut Sessions,
+    servers: &mut Servers,
+    pools: &mut Pools,
+    step: &mut Step<'_>,
+    server_id: ConnId,
+) -> Option<ConnId> {
+    let server = servers.get(server_id)?;
     if server.state().group() != Group::Idle {
         return None;
     }
-    let pool = tables.pools.get(server.pool())?;
+    let pool = pools.get(server.pool())?;
     let id = pool.id();
     if let Some(why) = expired(step.now, server, pool, &step.plan.settings) {
-        closed_servers::close_server(&mut tables.servers, &mut tables.pools, step, server_id, why);
+        closed_servers::close_server(servers, pools, step, server_id, why);
         return None;
     }
     let is_next = |own: Waiter| pool.queue().peek(step.now).is_none_or(|waiter| own.since < waiter.since);
     if pool.servers().own().wants_room(step.now) && pool.servers().own().queue().front().is_some_and(is_next) {
-        tables.pools[id].servers_mut().own_mut().evict();
-        closed_servers::close_server(&mut tables.servers, &mut tables.pools, step, server_id, CloseReason::Evicted);
+        pools[id].servers_mut().own_mut().evict();
+        closed_servers::close_server(servers, pools, step, server_id, CloseReason::Evicted);
         return None;
     }
     let is_asked =
         pool.known().is_awaited() || pool.known().is_overdue(step.now) || pool.measured().wait_sampling().is_some();
     if (is_asked || pool.exchange().is_shared() || pool.listener().is_some() || step.plan.stopping.has_begun())
-        && is_taken(&mut tables.servers, &mut tables.pools, step, id, server_id)
+        && is_taken(servers, pools, step, id, server_id)
     {
         return None;
     }
     let (waiter, wait_for) = loop {
-        let pool = tables.pools.get_mut(id)?;
+        let pool = pools.get_mut(id)?;
         let fault = machine::sabotage::misserves(&step.plan.settings);
         let Some(Waiter { session: waiter, .. }) = machine::sabotage::pop(pool.queue_mut(), step.now, fault) else {
             let asks = pool.known().is_due(step.now, pool.servers().idle().len() > 1);
             if (asks || pool.is_vacating(step.now))
-                && !empty_databases::leaves_vacant(&mut tables.servers, &mut tables.pools, step, id, server_id)
+                && !empty_databases::leaves_vacant(servers, pools, step, id, server_id)
             {
-                name_polls::poll_names(&mut tables.servers, &mut tables.pools, step, server_id);
+                name_polls::poll_names(servers, pools, step, server_id);
             }
             return None;
         };
@@ -94,30 +98,28 @@ pub(crate) fn place(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId)
             step.agenda.feed(id);
         }
         step.agenda.publish_shared(pool);
-        let SessionState::Waiting { wait_for, deadline_ms, .. } = tables.sessions[waiter].state() else {
+        let SessionState::Waiting { wait_for, deadline_ms, .. } = sessions[waiter].state() else {
             unreachable!("a pool's queue is of sessions that wait");
         };
-        if deadline_ms == 0 || !deadlines::is_too_late(tables, step, waiter) {
+        if deadline_ms == 0 || !deadlines::is_too_late(sessions, servers, pools, step, waiter) {
             break (waiter, wait_for);
         }
         // The late session may have been the oldest of all workers; the next one here may be younger than another worker's.
-        if tables.pools.get(id)?.exchange().is_shared()
-            && is_taken(&mut tables.servers, &mut tables.pools, step, id, server_id)
-        {
+        if pools.get(id)?.exchange().is_shared() && is_taken(servers, pools, step, id, server_id) {
             return None;
         }
     };
-    let server_id = disturbances::rotate(&mut tables.servers, &mut tables.pools, step, id, waiter, server_id);
-    let pool = &tables.pools[id];
+    let server_id = disturbances::rotate(servers, pools, step, id, waiter, server_id);
+    let pool = &pools[id];
     if pool.queue().has_waiters() && !pool.servers().idle().is_empty() {
         // Other idle servers must be checked first, and more sessions wait than checks are under way.
         step.agenda.feed(id);
     }
     if wait_for == WaitFor::Login {
-        welcome::welcome_linked(&mut tables.sessions, &mut tables.servers, &mut tables.pools, step, waiter, server_id);
+        welcome::welcome_linked(sessions, servers, pools, step, waiter, server_id);
         return None;
     }
-    links::link(&mut tables.sessions, &mut tables.servers, &mut tables.pools, step, waiter, server_id).then_some(waiter)
+    links::link(sessions, servers, pools, step, waiter, server_id).then_some(waiter)
 }
 
 /// Closes idle servers in whose place sessions that replicate may open their own, if these were not granted room otherwise.
@@ -172,30 +174,27 @@ fn is_taken(servers: &mut Servers, pools: &mut Pools, step: &mut Step<'_>, id: P
 
 /// Requests servers if sessions wait and too few servers are on their way.
 #[inline(never)]
-pub(crate) fn feed(tables: &mut Tables, step: &mut Step<'_>, id: PoolId) {
+pub(crate) fn feed(sessions: &mut Sessions, servers: &mut Servers, pools: &mut Pools, step: &mut Step<'_>, id: PoolId) {
     let worker = step.plan.id;
     // It may have been forgotten in this very step.
-    let Some(pool) = tables.pools.get_mut(id) else { return };
+    let Some(pool) = pools.get_mut(id) else { return };
     if !pool.needs_servers() || pool.asks_no_more(step.now) {
         return;
     }
-    place_idle(tables, step, id);
-    make_room(&mut tables.servers, &mut tables.pools, step, id);
-    if step.plan.stopping.refuses_new_work() || tables.pools[id].rules().orders().paused {
+    place_idle(sessions, servers, pools, step, id);
+    make_room(servers, pools, step, id);
+    if step.plan.stopping.refuses_new_work() || pools[id].rules().orders().paused {
         // A granted server would be given back at once, and requested again.
         return;
     }
-    let pool = &mut tables.pools[id];
+    let pool = &mut pools[id];
     if pool.opening().is_paused(step.now) {
         step.agenda.arm(Owner::Pool(id));
         return;
     }
-    let lent = if pool.exchange().is_shared() && pool.missing(u32::MAX, 0) > 0 {
-        loans::borrow(&mut tables.pools, step, id)
-    } else {
-        0
-    };
-    let pool = &mut tables.pools[id];
+    let lent =
+        if pool.exchange().is_shared() && pool.missing(u32::MAX, 0) > 0 { loans::borrow(pools, step, id) } else { 0 };
+    let pool = &mut pools[id];
     for _ in 0..pool.missing(limits::OPENING_MAX, lent) {
         pool.opening_mut().request(step.now);
         let ask = ToCoordinator::RequestServer {

@@ -1,9 +1,5 @@
 //! What a reload changes for existing sessions and servers.
 
-use crate::tables::owners::Pools;
-use crate::tables::owners::Servers;
-use crate::tables::owners::Sessions;
-use crate::tables::step::Step;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::vec::IntoIter;
@@ -23,10 +19,10 @@ use units::{ConnId, PoolId, limits};
 
 use crate::chaos::chaos;
 use crate::events::orders;
-use crate::limits::{admission, classes};
 use crate::servers::closed_servers;
-use crate::tables::Tables;
+use crate::tables::owners::{Pools, Servers, Sessions};
 use crate::tables::stages::{ReloadedPools, Stage};
+use crate::tables::step::Step;
 
 const _: () = assert!(limits::POOLS_MAX < u32::MAX as usize);
 
@@ -45,18 +41,20 @@ pub(crate) fn begin(servers: &mut Servers, pools: &mut Pools, step: &mut Step<'_
 }
 
 /// A reload has come to its next pool. After the last, limits and classes follow, then the sessions.
-pub(crate) fn reload_next_pool(tables: &mut Tables, step: &mut Step<'_>, mut reload: Box<ReloadedPools>) {
+pub(crate) fn reload_next_pool(
+    sessions: &mut Sessions,
+    servers: &mut Servers,
+    pools: &mut Pools,
+    step: &mut Step<'_>,
+    mut reload: Box<ReloadedPools>,
+) {
     match reload.pools.next() {
         Some(id) => {
             let own = reload.servers.remove(&id).unwrap_or_default();
-            reload_pool(&mut tables.sessions, &mut tables.servers, &mut tables.pools, step, id, own, &reload.before);
+            reload_pool(sessions, servers, pools, step, id, own, &reload.before);
             step.agenda.then(Stage::Pools(reload));
         }
-        None => {
-            classes::reclassify(&mut tables.sessions, &mut tables.servers, &mut tables.pools, step, &reload.before);
-            admission::configure_limits(tables, step);
-            step.agenda.then(Stage::Sessions(reload.before, tables.sessions.ids().into_iter()));
-        }
+        None => step.agenda.then(Stage::Limits(reload.before)),
     }
 }
 

@@ -5,9 +5,6 @@
 //!
 //! No capacity is lost (I12), and no machine waits for an answer of the old worker.
 
-use crate::tables::owners::Sessions;
-use crate::tables::owners::{Pools, Servers};
-use crate::tables::step::Step;
 use std::sync::Arc;
 
 use machine::mail::{Lost, ToCoordinator, ToWorker};
@@ -15,6 +12,8 @@ use session_state::catalogue::{Definition, What};
 use units::{Life, WorkerId};
 
 use crate::sessions::definitions::other_workers;
+use crate::tables::owners::{Pools, Servers, Sessions};
+use crate::tables::step::Step;
 
 /// This worker replaces one that has panicked.
 pub(crate) fn begin(sessions: &mut Sessions, servers: &mut Servers, step: &mut Step<'_>, lost: Option<Lost>) {

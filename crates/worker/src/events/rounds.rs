@@ -3,9 +3,7 @@
 use crate::limits::classes;
 use crate::servers::loans;
 use crate::sessions::{cancel_requests, console, ends};
-use crate::tables::owners::Pools;
-use crate::tables::owners::Servers;
-use crate::tables::owners::Sessions;
+use crate::tables::owners::{Pools, Servers, Sessions};
 use crate::tables::step::Step;
 
 /// Publishes changed pools on the board, then looks whether servers should be lent or borrowed.

@@ -1,11 +1,5 @@
 //! How a server is opened, logs in, and becomes usable.
 
-use crate::tables;
-use crate::tables::lines;
-use crate::tables::owners::Pools;
-use crate::tables::owners::Servers;
-use crate::tables::owners::Sessions;
-use crate::tables::step::Step;
 use std::fmt::Write as _;
 use std::sync::Arc;
 
@@ -24,6 +18,9 @@ use wire::frontend;
 
 use crate::servers::{capacity, chores, free_servers, new_pools};
 use crate::sessions::{lost_servers, replicating, reports, welcome};
+use crate::tables::owners::{Pools, Servers, Sessions};
+use crate::tables::step::Step;
+use crate::tables::{self, lines};
 
 /// The coordinator granted a token: open a server, or give the token back if no session needs it any more.
 pub(crate) fn granted(

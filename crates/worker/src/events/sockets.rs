@@ -1,10 +1,5 @@
 //! A socket did not take everything, took the rest, or was closed by the other side.
 
-use crate::tables;
-use crate::tables::owners::Pools;
-use crate::tables::owners::Servers;
-use crate::tables::owners::Sessions;
-use crate::tables::step::Step;
 use link::session::SessionState;
 use machine::event::Hangup;
 use session_state::state::Subscriptions;
@@ -12,15 +7,22 @@ use units::{ConnId, Kind};
 
 use crate::servers::{free_servers, listener};
 use crate::sessions::{cancel_requests, console, ends, lost_servers};
-use crate::tables::{Tables, backpressure, suspension, timers};
+use crate::tables::owners::{Pools, Servers, Sessions};
+use crate::tables::step::Step;
+use crate::tables::{self, backpressure, suspension, timers};
 
-pub(crate) fn hung_up(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, why: Hangup) {
+pub(crate) fn hung_up(
+    sessions: &mut Sessions,
+    servers: &mut Servers,
+    pools: &mut Pools,
+    step: &mut Step<'_>,
+    conn: ConnId,
+    why: Hangup,
+) {
     match conn.kind() {
-        Kind::Client => ends::client_hung_up(&mut tables.sessions, step, conn),
-        Kind::Server => lost_servers::server_hung_up(tables, step, conn, why),
-        Kind::Cancel => {
-            cancel_requests::canceller_done(&mut tables.sessions, &mut tables.servers, &mut tables.pools, step, conn)
-        }
+        Kind::Client => ends::client_hung_up(sessions, step, conn),
+        Kind::Server => lost_servers::server_hung_up(sessions, servers, pools, step, conn, why),
+        Kind::Cancel => cancel_requests::canceller_done(sessions, servers, pools, step, conn),
         Kind::Login | Kind::Lookup | Kind::Peer => {}
     }
 }

@@ -1,14 +1,13 @@
 //! Shutdown: which sessions are closed at once, and when the shutdown is complete.
 
-use crate::tables::owners::Servers;
-use crate::tables::owners::Sessions;
-use crate::tables::step::Step;
 use link::end_reason::EndReason;
 use link::session::SessionState;
 use machine::action::{Action, Actions};
 use machine::mail::Stop;
 use units::ConnId;
 
+use crate::tables::owners::{Servers, Sessions};
+use crate::tables::step::Step;
 use crate::tables::stopping::Stopping;
 
 /// A stop has begun.

@@ -10,10 +10,6 @@
 //! transactions. Statements after the first of a transaction never wait, since others may wait for locks that the
 //! transaction holds. They are counted, and reduce what may begin later.
 
-use crate::tables::lookups;
-use crate::tables::owners::Pools;
-use crate::tables::owners::Sessions;
-use crate::tables::step::Step;
 use std::sync::Arc;
 
 use ::settings::Over;
@@ -33,9 +29,11 @@ use units::{ConnId, PoolId};
 use crate::limits::deadlines::waited;
 use crate::limits::permits::taken_permits;
 use crate::limits::{classes, deadlines, permits, refusals};
-use crate::tables::Tables;
 use crate::tables::followups::{Before, RequestError};
 use crate::tables::limiters::{LimitWaiter, Limiters, Outcome};
+use crate::tables::owners::{Pools, Servers, Sessions};
+use crate::tables::step::Step;
+use crate::tables::{Tables, lookups};
 
 /// Whether a session's messages are forwarded.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -61,7 +59,7 @@ fn conclude(
         permits::pass_in(sessions, limiters, step, conn);
         return Goes::On;
     }
-    permits::give_up_passing(sessions, limiters, step, conn);
+    permits::give_up_passing(sessions, step, conn);
     match outcome {
         Outcome::Passed => {}
         Outcome::Refused(error) => refusals::refuse_for_now(sessions, pools, limiters, step, conn, &error, messages),
@@ -110,7 +108,7 @@ pub(crate) fn admit(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, mess
         }
         Passage::Later => Goes::Later,
         Passage::Refused(error) => {
-            permits::give_up_passing(&mut tables.sessions, &mut tables.limiters, step, conn);
+            permits::give_up_passing(&mut tables.sessions, step, conn);
             refusals::refuse_for_now(
                 &mut tables.sessions,
                 &mut tables.pools,
@@ -208,7 +206,15 @@ fn wait_at(
         }
     }
     step.agenda.arm(Owner::Conn(conn));
-    deadlines::apply_deadline(tables, step, conn, messages, Commented::Unread);
+    deadlines::apply_deadline(
+        &mut tables.sessions,
+        &mut tables.servers,
+        &mut tables.pools,
+        step,
+        conn,
+        messages,
+        Commented::Unread,
+    );
     permits::exchange_allowance(&mut tables.limiters, step, before);
 }
 
@@ -283,7 +289,9 @@ pub(crate) fn open(tables: &mut Tables, step: &mut Step<'_>, before: Before) {
             Some((since, deadline_ms)) => {
                 permits::set_outcome(&mut tables.limiters, step, conn, Outcome::Late { since, deadline_ms })
             }
-            None => _ = deadlines::is_too_late(tables, step, conn),
+            None => {
+                _ = deadlines::is_too_late(&mut tables.sessions, &mut tables.servers, &mut tables.pools, step, conn)
+            }
         }
     }
     // The agenda's list is worked off from its end, so that the first waiter goes first.
@@ -311,7 +319,7 @@ fn go_through(
         };
     }
     if let Passage::Refused(error) = passage {
-        permits::give_up_passing(sessions, limiters, step, conn);
+        permits::give_up_passing(sessions, step, conn);
         let session = &mut sessions[conn];
         let inbox = session.incoming_mut().take_inbox();
         refusals::refuse_for_now(sessions, pools, limiters, step, conn, &error, &inbox);
@@ -413,15 +421,21 @@ pub(crate) fn configure_limits(tables: &mut Tables, step: &mut Step<'_>) {
 }
 
 /// Fewer sessions are pinned, or more may be: sessions that wait to be pinned go on.
-pub(crate) fn admit_to_pin(tables: &mut Tables, step: &mut Step<'_>, id: PoolId) {
+pub(crate) fn admit_to_pin(
+    sessions: &mut Sessions,
+    servers: &mut Servers,
+    pools: &mut Pools,
+    step: &mut Step<'_>,
+    id: PoolId,
+) {
     loop {
-        let pool = &mut tables.pools[id];
+        let pool = &mut pools[id];
         let Some(waiter) = pool.next_to_pin() else { return };
-        if deadlines::is_too_late(tables, step, waiter.session) {
+        if deadlines::is_too_late(sessions, servers, pools, step, waiter.session) {
             continue;
         }
-        let pool = &mut tables.pools[id];
-        let session = &mut tables.sessions[waiter.session];
+        let pool = &mut pools[id];
+        let session = &mut sessions[waiter.session];
         take_pin_permit(session.ensure_tracker(), pool);
         pool.counts_mut().count_wait(step.now.micros_since(waiter.since));
         session.stop_waiting(step.now);

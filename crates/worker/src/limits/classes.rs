@@ -1,10 +1,5 @@
 //! Finds a session's class when the session asks for a server, by its parameters and the comments of its text.
 
-use crate::tables::owners::Plan;
-use crate::tables::owners::Pools;
-use crate::tables::owners::Servers;
-use crate::tables::owners::Sessions;
-use crate::tables::step::Step;
 use std::sync::Arc;
 
 use link::charge::Origin;
@@ -17,6 +12,9 @@ use queueing::commented::Commented;
 use settings::PoolMode;
 use sql::{Text, begins_transaction};
 use units::{ConnId, WorkerId};
+
+use crate::tables::owners::{Plan, Pools, Servers, Sessions};
+use crate::tables::step::Step;
 
 /// The class of a session that asks for a server for `bytes`, which begin with whole messages. Also returns what the
 /// comments of its text say.

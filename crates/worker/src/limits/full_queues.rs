@@ -3,7 +3,6 @@
 //! At most that many sessions of a class wait in a pool; each worker where the pool lives has an equal part of it,
 //! rounded up. If there are more, the newest or the oldest gets an ERROR (53400). No server has seen its statement.
 
-use crate::tables::step::Step;
 use std::time::Duration;
 
 use link::request_refusal::RequestRefusal;
@@ -12,8 +11,9 @@ use queueing::classes::Overflow;
 use units::ConnId;
 
 use crate::limits::refusals;
-use crate::tables::Tables;
 use crate::tables::followups::RequestError;
+use crate::tables::owners::{Pools, Servers, Sessions};
+use crate::tables::step::Step;
 
 const HINT: &str = "It was not sent to PostgreSQL, and can be sent again later.";
 
@@ -22,15 +22,27 @@ const UNKNOWN: Duration = Duration::from_millis(100);
 
 /// A session has begun to wait: if too many of its class wait now, one of them is refused.
 #[inline]
-pub(crate) fn bound_queue(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
+pub(crate) fn bound_queue(
+    sessions: &mut Sessions,
+    servers: &mut Servers,
+    pools: &mut Pools,
+    step: &mut Step<'_>,
+    conn: ConnId,
+) {
     if step.plan.settings.classes.bounds_queues() {
-        bound_queue_of(tables, step, conn);
+        bound_queue_of(sessions, servers, pools, step, conn);
     }
 }
 
 #[inline(never)]
-fn bound_queue_of(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
-    let session = &tables.sessions[conn];
+fn bound_queue_of(
+    sessions: &mut Sessions,
+    servers: &mut Servers,
+    pools: &mut Pools,
+    step: &mut Step<'_>,
+    conn: ConnId,
+) {
+    let session = &sessions[conn];
     // It may have been refused already, because of its deadline.
     if !matches!(session.state(), SessionState::Waiting { wait_for: WaitFor::Server, .. }) {
         return;
@@ -38,7 +50,7 @@ fn bound_queue_of(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
     let class = step.plan.settings.classes.class(session.claim().class());
     // This class's queue has no maximum.
     let Some(max) = class.max_waiting else { return };
-    let pool = &tables.pools[session.pool()];
+    let pool = &pools[session.pool()];
     // Each worker's part, but at least one: otherwise no session could wait if the limit is below the number of
     // workers.
     if pool.queue().waiting(session.claim().class()) <= max.div_ceil(u32::from(pool.exchange().homes().max(1))) {
@@ -55,8 +67,8 @@ fn bound_queue_of(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
     let detail = format!("limit={max} remaining=0 retry_after_ms={retry_ms} class={name}");
     let error =
         RequestError { why: RequestRefusal::MaxWaiting { class: name }, detail: Some(detail), hint: Some(HINT.into()) };
-    refusals::count_refusal(&mut tables.sessions, &mut tables.pools, step, goes, &error.why);
-    refusals::refuse_waiting_request(tables, step, goes, &error);
+    refusals::count_refusal(sessions, pools, step, goes, &error.why);
+    refusals::refuse_waiting_request(sessions, servers, pools, step, goes, &error);
 }
 
 #[cfg(test)]
@@ -75,7 +87,9 @@ mod tests {
             Scene::new(|settings| settings.classes = Arc::new(Classes { all: vec![class], ..Classes::default() }));
         let begin = |_| {
             let conn = scene.waiter(scene.now);
-            scene.run(|tables, step| bound_queue(tables, step, conn));
+            scene.run(|tables, step| {
+                bound_queue(&mut tables.sessions, &mut tables.servers, &mut tables.pools, step, conn)
+            });
             conn
         };
         let sessions: Vec<ConnId> = (0..count).map(begin).collect();

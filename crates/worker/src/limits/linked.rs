@@ -4,10 +4,6 @@
 //! The pooler's own messages reach the client only between messages of its server. A message that begins no transaction
 //! needs no permit. [`super::admission`] decides which transactions may begin.
 
-use crate::tables::lookups;
-use crate::tables::owners::Servers;
-use crate::tables::owners::Sessions;
-use crate::tables::step::Step;
 use link::ending::checked_header;
 use link::session::Admission;
 use link::unlinked::{Begun, Unlinked};
@@ -18,7 +14,9 @@ use wire::frontend::tag;
 
 use crate::limits::admission;
 use crate::limits::admission::Goes;
-use crate::tables::{Tables, backpressure};
+use crate::tables::owners::{Servers, Sessions};
+use crate::tables::step::Step;
+use crate::tables::{Tables, backpressure, lookups};
 
 /// A session that keeps its server may have more messages to send.
 pub(crate) fn go_on_linked(

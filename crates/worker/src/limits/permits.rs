@@ -1,9 +1,5 @@
 //! The permits of a session's transaction: taken, counted, given back.
 
-use crate::tables::owners::Pools;
-use crate::tables::owners::Servers;
-use crate::tables::owners::Sessions;
-use crate::tables::step::Step;
 use link::permits::Permits;
 use link::server::Server;
 use link::session::{Admission, Session};
@@ -16,6 +12,8 @@ use wire::backend::ParameterStatus;
 
 use crate::tables::followups::Before;
 use crate::tables::limiters::{Limiters, Outcome};
+use crate::tables::owners::{Pools, Servers, Sessions};
+use crate::tables::step::Step;
 
 /// A session keeps its server: notes it if the transaction is over.
 pub(crate) fn note_transaction_end(sessions: &mut Sessions, servers: &mut Servers, conn: ConnId, server: ConnId) {
@@ -129,28 +127,33 @@ pub(crate) fn pass_in(sessions: &mut Sessions, limiters: &mut Limiters, step: &m
 }
 
 /// The session's transaction does not begin. If the session is linked, it keeps its permits.
-pub(crate) fn give_up_passing(sessions: &mut Sessions, limiters: &mut Limiters, step: &mut Step<'_>, conn: ConnId) {
+pub(crate) fn give_up_passing(sessions: &mut Sessions, step: &mut Step<'_>, conn: ConnId) {
     let session = &mut sessions[conn];
     match session.server() {
         Some(_) => _ = session.claim_mut().take_admission(),
-        None => leave_limits(sessions, limiters, step, conn),
+        None => leave_limits(sessions, step, conn),
     }
 }
 
 /// A session gives up its permits and its place in a queue: its transaction is over, or the session ends.
-pub(crate) fn leave_limits(sessions: &mut Sessions, limiters: &mut Limiters, step: &mut Step<'_>, conn: ConnId) {
-    let session = &mut sessions[conn];
-    let admission = session.claim_mut().take_admission();
-    let permits = session.claim_mut().take_permits();
+pub(crate) fn leave_limits(sessions: &mut Sessions, step: &mut Step<'_>, conn: ConnId) {
+    let claim = sessions[conn].claim_mut();
+    match claim.take_admission() {
+        Admission::Waits { ticket } => step.agenda.leave_limits(conn, Some(ticket)),
+        Admission::HasWaited { .. } => step.agenda.leave_limits(conn, None),
+        Admission::In { .. } | Admission::Not => {}
+    }
+    step.agenda.release(claim.take_permits());
+}
+
+/// A session has given up the place in a queue that this ticket is for, if it had one, and what came of its wait.
+pub(crate) fn has_left(limiters: &mut Limiters, step: &mut Step<'_>, conn: ConnId, ticket: Option<u64>) {
     limiters.outcomes.remove(&conn);
-    if let Admission::Waits { ticket } = admission
-        && let Some(wait) = limiters.leave_queue(step.now, ticket)
-    {
+    if let Some(wait) = ticket.and_then(|ticket| limiters.leave_queue(step.now, ticket)) {
         limiters.count_vain_wait(step.now, wait.before, wait.since);
         // The next waiter may need less.
         step.agenda.admit(wait.before);
     }
-    step.agenda.release(permits);
 }
 
 /// A session ends while its server still has to finish its transaction: the server keeps the permits until then.

@@ -9,9 +9,6 @@
 //! locks. State that a text does not show (it is set inside a function) is found only afterwards. In both cases the
 //! session is pinned and counted.
 
-use crate::tables::owners::Pools;
-use crate::tables::owners::Sessions;
-use crate::tables::step::Step;
 use link::pinned::take_pin_permit;
 use link::session::{Session, WaitFor};
 use session_state::state::{Pins, Reader};
@@ -20,6 +17,9 @@ use units::ConnId;
 use units::deadline::Owner;
 use wire::frontend::{BindNames, Parse, Query, tag};
 use wire::{HEADER_LEN, Header};
+
+use crate::tables::owners::{Pools, Sessions};
+use crate::tables::step::Step;
 
 /// Makes a session without a server wait until fewer sessions of its pool are pinned, if need be. True: it waits.
 pub(crate) fn must_wait_to_pin(

@@ -10,10 +10,6 @@
 //!
 //! //= pg18 protocol-flow#PROTOCOL-FLOW-EXT-QUERY
 
-use crate::tables;
-use crate::tables::owners::Pools;
-use crate::tables::owners::Sessions;
-use crate::tables::step::Step;
 use std::sync::Arc;
 
 use link::request_refusal::RequestRefusal;
@@ -30,7 +26,9 @@ use wire::{Header, backend};
 use crate::limits::{permits, pin_queue};
 use crate::tables::followups::RequestError;
 use crate::tables::limiters::Limiters;
-use crate::tables::{Tables, backpressure};
+use crate::tables::owners::{Pools, Servers, Sessions};
+use crate::tables::step::Step;
+use crate::tables::{self, backpressure};
 
 /// Sends the client the error. The rest of its batch is skipped, as PostgreSQL does after an error.
 pub(crate) fn refuse_for_now(
@@ -97,19 +95,33 @@ pub(crate) fn count_ended(sessions: &mut Sessions, pools: &mut Pools, step: &Ste
 }
 
 /// A waiting session leaves its queue, and its request is refused.
-pub(crate) fn refuse_waiting_request(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, error: &RequestError) {
-    tables::leave_queue(&mut tables.sessions, &mut tables.pools, step, conn);
-    refuse_request(tables, step, conn, error);
+pub(crate) fn refuse_waiting_request(
+    sessions: &mut Sessions,
+    servers: &mut Servers,
+    pools: &mut Pools,
+    step: &mut Step<'_>,
+    conn: ConnId,
+    error: &RequestError,
+) {
+    tables::leave_queue(sessions, pools, step, conn);
+    refuse_request(sessions, servers, pools, step, conn, error);
 }
 
 /// Like [`refuse_waiting_request`], for a session that has left its queue already.
-pub(crate) fn refuse_request(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, error: &RequestError) {
+pub(crate) fn refuse_request(
+    sessions: &mut Sessions,
+    servers: &mut Servers,
+    pools: &mut Pools,
+    step: &mut Step<'_>,
+    conn: ConnId,
+    error: &RequestError,
+) {
     // Its transaction does not begin.
-    permits::leave_limits(&mut tables.sessions, &mut tables.limiters, step, conn);
-    let session = &mut tables.sessions[conn];
+    permits::leave_limits(sessions, step, conn);
+    let session = &mut sessions[conn];
     let is_in = !matches!(session.state(), SessionState::Waiting { wait_for: WaitFor::Login, .. });
     session.stop_waiting(step.now);
-    let pool = &tables.pools[session.pool()];
+    let pool = &pools[session.pool()];
     if !(pool.rules().follows() && is_in) {
         step.agenda.refuse_as(conn, error);
         return;
@@ -122,11 +134,11 @@ pub(crate) fn refuse_request(tables: &mut Tables, step: &mut Step<'_>, conn: Con
             backend::encode_ready(out, Status::Idle);
         }
     });
-    pin_queue::return_pin_permit(&mut tables.sessions, &mut tables.pools, step, conn);
+    pin_queue::return_pin_permit(sessions, pools, step, conn);
     step.agenda.arm(Owner::Conn(conn));
     if more {
         step.agenda.reconsider(conn);
     } else {
-        backpressure::balance_if_paused(&mut tables.sessions, &mut tables.servers, step, conn);
+        backpressure::balance_if_paused(sessions, servers, step, conn);
     }
 }

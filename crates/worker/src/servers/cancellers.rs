@@ -3,16 +3,14 @@
 //! A cancel travels on a connection of its own and hits whatever its backend is then doing (I4). So it is sent only
 //! while the server owes the key's owner an answer.
 
-use crate::tables::owners::Pools;
-use crate::tables::owners::Servers;
-use crate::tables::owners::Sessions;
-use crate::tables::step::Step;
 use link::request_refusal::RequestRefusal;
 use link::server::Answerer;
 use units::ConnId;
 use units::deadline::Owner;
 
 use crate::tables::cancels::take_back;
+use crate::tables::owners::{Pools, Servers, Sessions};
+use crate::tables::step::Step;
 
 /// `why`: for a query that no server has seen.
 pub(crate) fn cancel_linked(

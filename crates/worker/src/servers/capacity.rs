@@ -1,13 +1,13 @@
 //! Requests to the coordinator for servers, and whether they are still needed.
 
-use crate::tables::lines;
-use crate::tables::owners::Pools;
-use crate::tables::owners::Sessions;
-use crate::tables::step::Step;
 use machine::mail::ToCoordinator;
 use machine::observe::{Level, Topic};
 use machine::sabotage::{Fault, does};
 use units::PoolId;
+
+use crate::tables::lines;
+use crate::tables::owners::{Pools, Sessions};
+use crate::tables::step::Step;
 
 /// The oldest waiter has waited for reserve_pool_timeout: the reserve may be opened.
 pub(crate) fn request_reserve(pools: &mut Pools, step: &mut Step<'_>, id: PoolId) {

@@ -4,14 +4,13 @@
 //!   Draining ──► Busy(Rollback) ──► Busy(Unlisten) ──► Busy(Reset) ──► Idle        each where there is something to do
 //! ```
 
-use crate::tables::owners::Pools;
-use crate::tables::owners::Servers;
-use crate::tables::step::Step;
 use link::server::{Answerer, Chore, Expect, Server, ServerState};
 use units::ConnId;
 use units::deadline::Owner;
 use wire::frontend::Query;
 
+use crate::tables::owners::{Pools, Servers};
+use crate::tables::step::Step;
 use crate::tables::timers::is_armed_idle;
 
 pub(crate) fn start_chore(

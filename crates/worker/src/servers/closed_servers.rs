@@ -1,10 +1,5 @@
 //! How servers are closed, and their tokens given back to the coordinator.
 
-use crate::tables::lines;
-use crate::tables::owners::Pools;
-use crate::tables::owners::Servers;
-use crate::tables::owners::Sessions;
-use crate::tables::step::Step;
 use link::relaying::has_said_goodbye;
 use link::server::{CloseReason, Group, Server, ServerState};
 use machine::action::Action;
@@ -15,6 +10,9 @@ use units::{ConnId, PoolId, Time, limits};
 use wire::{frontend, sqlstate};
 
 use crate::tables::followups::{Followup, SessionEnd};
+use crate::tables::lines;
+use crate::tables::owners::{Pools, Servers, Sessions};
+use crate::tables::step::Step;
 
 /// Closes a server and gives its token back. If it has a session, the caller ends that.
 pub(crate) fn close_server(

@@ -1,10 +1,5 @@
 //! Calls the built-in tests where servers are handed out and come back: see [`crate::chaos`].
 
-use crate::tables::lines;
-use crate::tables::owners::Pools;
-use crate::tables::owners::Servers;
-use crate::tables::owners::Sessions;
-use crate::tables::step::Step;
 use link::pool::Pool;
 use link::server::{Chore, Expect, Server};
 use machine::Settings;
@@ -16,7 +11,10 @@ use wire::frontend::Query;
 use crate::chaos::Idle;
 use crate::servers::chores;
 use crate::servers::idle_servers::is_expired;
+use crate::tables::lines;
+use crate::tables::owners::{Pools, Servers, Sessions};
 use crate::tables::stale::is_stale;
+use crate::tables::step::Step;
 
 /// The idle server that a session gets instead of `chosen`.
 pub(crate) fn rotate(

@@ -1,9 +1,6 @@
 //! A server whose client is gone: the answers it still owes are read and discarded before it is used again. If they do not come soon, it is
 //! asked to stop; and closed, if it may be committing, or if stopping one statement would leave others.
 
-use crate::tables::owners::Pools;
-use crate::tables::owners::Servers;
-use crate::tables::step::Step;
 use link::server::{Chore, CloseReason, Server, ServerState};
 use link::server_questions::question_syncs;
 use machine::sabotage::{Fault, does};
@@ -14,6 +11,8 @@ use wire::frontend;
 use wire::frontend::{CopyFail, Query};
 
 use crate::servers::{cancellers, chores, closed_servers, free_servers};
+use crate::tables::owners::{Pools, Servers};
+use crate::tables::step::Step;
 
 /// A linked server loses its client: begins to read and discard the answers it still owes.
 pub(crate) fn detach(servers: &mut Servers, pools: &mut Pools, step: &mut Step<'_>, server_id: ConnId, torn: bool) {

@@ -1,13 +1,12 @@
 //! Closes servers of a database that a client wants to drop, or to use as a template, so that it has no other
 //! connections.
 
-use crate::tables::owners::Pools;
-use crate::tables::owners::Servers;
-use crate::tables::step::Step;
 use link::server::{CloseReason, Group, Server, ServerState};
 use units::{ConnId, PoolId, limits};
 
 use crate::servers::closed_servers;
+use crate::tables::owners::{Pools, Servers};
+use crate::tables::step::Step;
 
 /// Closes the pool's servers that no session uses: idle ones, those being reset or checked, those being opened while no
 /// session waits, and a listener without listening sessions. Servers in use stay, since the client may not be allowed

@@ -1,9 +1,5 @@
 //! A server that has lost its session: what must be done before it is free, and when it is free (I3).
 
-use crate::tables::owners::Pools;
-use crate::tables::owners::Servers;
-use crate::tables::owners::Sessions;
-use crate::tables::step::Step;
 use std::sync::Arc;
 
 use link::checking::CLEAR;
@@ -15,6 +11,8 @@ use units::ConnId;
 
 use crate::servers::{chores, disturbances, own_queries};
 use crate::tables::followups::Followup;
+use crate::tables::owners::{Pools, Servers, Sessions};
+use crate::tables::step::Step;
 use crate::tables::{backpressure, suspension};
 
 /// A clean server has lost its client: it is reset if need be, and then free.

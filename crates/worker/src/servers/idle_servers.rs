@@ -1,17 +1,15 @@
 //! Which idle server is handed out, and which is closed or checked first.
 
-use crate::tables::lookups;
-use crate::tables::owners::Pools;
-use crate::tables::owners::Servers;
-use crate::tables::owners::Sessions;
-use crate::tables::step::Step;
 use link::pool::Pool;
 use link::server::{Chore, CloseReason, Server};
 use machine::Settings;
 use units::{ConnId, PoolId, Time};
 
 use crate::servers::{closed_servers, own_queries};
+use crate::tables::lookups;
+use crate::tables::owners::{Pools, Servers, Sessions};
 use crate::tables::stale::is_stale;
+use crate::tables::step::Step;
 
 /// Takes an idle server that may be used at once. One that has been idle for long is checked first, and placed after
 /// that.

@@ -1,11 +1,6 @@
 //! The server that listens for all sessions of its pool: how it becomes the listener, how its notifications are
 //! delivered, and how it ends.
 
-use crate::tables::lookups;
-use crate::tables::owners::Pools;
-use crate::tables::owners::Servers;
-use crate::tables::owners::Sessions;
-use crate::tables::step::Step;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -26,7 +21,9 @@ use wire::backend::{Notification, Status};
 use wire::frontend::Query;
 
 use crate::servers::{chores, idle_servers};
-use crate::tables::backpressure;
+use crate::tables::owners::{Pools, Servers, Sessions};
+use crate::tables::step::Step;
+use crate::tables::{backpressure, lookups};
 
 /// A session waits for its pool's listener: it should LISTEN or UNLISTEN.
 pub(crate) fn attend(

@@ -4,11 +4,6 @@
 //! that asks while no session waits here. The sender counts the server until the receiver has acknowledged it. Servers
 //! are not opened or closed here.
 
-use crate::tables::lookups;
-use crate::tables::owners::Pools;
-use crate::tables::owners::Servers;
-use crate::tables::owners::Sessions;
-use crate::tables::step::Step;
 use link::pool::Pool;
 use link::server::{Group, Server};
 use machine::action::Action;
@@ -18,6 +13,9 @@ use units::deadline::Owner;
 use units::{ConnId, Life, PoolId, Time, WorkerId, limits};
 
 use crate::servers::{chores, resting};
+use crate::tables::lookups;
+use crate::tables::owners::{Pools, Servers, Sessions};
+use crate::tables::step::Step;
 
 pub(crate) fn lend(
     servers: &mut Servers,

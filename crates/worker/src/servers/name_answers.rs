@@ -11,10 +11,6 @@
 //! What a session has set through the pooler is kept, and set again on its next server. A setting made by a function
 //! whose side effects were not known yet is lost, since the pooler cannot tell which session it belongs to.
 
-use crate::tables::lines;
-use crate::tables::owners::Pools;
-use crate::tables::owners::Servers;
-use crate::tables::step::Step;
 use connections::databases::Database;
 use link::server::{Chore, CloseReason, Group, Server};
 use machine::observe::{Level, Topic};
@@ -24,6 +20,9 @@ use session_state::state::Pins;
 use units::{ConnId, PoolId};
 
 use crate::servers::{closed_servers, free_servers, name_polls};
+use crate::tables::lines;
+use crate::tables::owners::{Pools, Servers};
+use crate::tables::step::Step;
 
 /// The answer is complete.
 pub(crate) fn names_answered(servers: &mut Servers, pools: &mut Pools, step: &mut Step<'_>, server_id: ConnId) {

@@ -3,10 +3,6 @@
 //! No client waits for this as long as another server may be opened, except the first clients of a pool, which wait at
 //! most [`units::limits::FIRST_NAMES`]. A failed poll does not stop a pool.
 
-use crate::tables::lines;
-use crate::tables::owners::Pools;
-use crate::tables::owners::Servers;
-use crate::tables::step::Step;
 use link::server::Chore;
 use machine::observe::{Level, Topic};
 use session_state::catalogue;
@@ -14,6 +10,9 @@ use session_state::catalogue::{Question, Unanswered};
 use units::{ConnId, PoolId};
 
 use crate::servers::{chores, name_answers};
+use crate::tables::lines;
+use crate::tables::owners::{Pools, Servers};
+use crate::tables::step::Step;
 
 /// Asks an idle server, if it is time to.
 pub(crate) fn poll_names(servers: &mut Servers, pools: &mut Pools, step: &mut Step<'_>, server_id: ConnId) {

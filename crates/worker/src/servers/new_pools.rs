@@ -1,9 +1,9 @@
 //! Makes a pool on this worker.
 
-use crate::tables::owners::Plan;
-use crate::tables::owners::Pools;
 use link::pool::Pool;
 use units::{PoolId, PoolKey, Time};
+
+use crate::tables::owners::{Plan, Pools};
 
 /// The pool with this id, made if this worker does not have it yet. `None`: its database is not configured.
 pub(crate) fn ensure_pool<'t>(

@@ -9,9 +9,6 @@
 //!
 //! Where texts are not read, only what the server began with is brought back.
 
-use crate::tables::owners::Pools;
-use crate::tables::owners::Servers;
-use crate::tables::step::Step;
 use link::server::Chore;
 use session_state::catalogue::Known;
 use session_state::state::{Effects, rules_by};
@@ -19,6 +16,8 @@ use sql::Text;
 use units::ConnId;
 
 use crate::servers::chores;
+use crate::tables::owners::{Pools, Servers};
+use crate::tables::step::Step;
 
 /// Sends one of them to a server without a session.
 pub(crate) fn send(

@@ -9,11 +9,6 @@
 //!
 //! //= pg18 protocol-flow#PROTOCOL-FLOW-EXT-QUERY
 
-use crate::tables::lookups;
-use crate::tables::owners::Pools;
-use crate::tables::owners::Servers;
-use crate::tables::owners::Sessions;
-use crate::tables::step::Step;
 use link::pool::Pool;
 use link::server::{Answerer, Expect, Server};
 use link::session::Session;
@@ -21,6 +16,10 @@ use settings::PoolMode;
 use units::{ConnId, PoolId};
 use wire::backend::Status;
 use wire::frontend;
+
+use crate::tables::lookups;
+use crate::tables::owners::{Pools, Servers, Sessions};
+use crate::tables::step::Step;
 
 /// A linked server has answered something.
 #[inline]

@@ -6,9 +6,6 @@
 //!
 //! A server that has a session's settings is not asked: with another role it might not see the others' wait events.
 
-use crate::tables::owners::Pools;
-use crate::tables::owners::Servers;
-use crate::tables::step::Step;
 use std::sync::Arc;
 
 use link::server::{Chore, Group, ServerState};
@@ -18,6 +15,8 @@ use queueing::wait_events::{WaitCounts, WaitSampling};
 use units::{ConnId, PoolId};
 
 use crate::servers::{chores, free_servers};
+use crate::tables::owners::{Pools, Servers};
+use crate::tables::step::Step;
 
 /// The coordinator asks for wait events. An idle server is queried at once, otherwise the next that is released.
 fn sample_waits(servers: &mut Servers, pools: &mut Pools, step: &mut Step<'_>, id: PoolId) {

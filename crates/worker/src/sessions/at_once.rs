@@ -4,11 +4,6 @@
 //! It has the same effect as `placement::place`, `idle_servers::take_idle` and [`links::link`], but looks up session,
 //! server and pool only once. In special cases it declines and changes nothing.
 
-use crate::tables::owners::Plan;
-use crate::tables::owners::Pools;
-use crate::tables::owners::Servers;
-use crate::tables::owners::Sessions;
-use crate::tables::step::Step;
 use link::joining::join;
 use link::lone_query::LoneQuery;
 use link::server::ServerState;
@@ -19,7 +14,9 @@ use units::ConnId;
 
 use crate::servers::idle_servers::is_expired;
 use crate::sessions::links;
+use crate::tables::owners::{Plan, Pools, Servers, Sessions};
 use crate::tables::stale::is_stale;
+use crate::tables::step::Step;
 
 /// The outcome.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]

@@ -6,11 +6,6 @@
 //!
 //! //= pg18 protocol-flow#PROTOCOL-FLOW-CANCELING-REQUESTS
 
-use crate::tables;
-use crate::tables::owners::Plan;
-use crate::tables::owners::Pools;
-use crate::tables::owners::Sessions;
-use crate::tables::step::Step;
 use connections::encryption::Next;
 use link::request_refusal::RequestRefusal;
 use link::server::{CloseReason, Server, ServerState};
@@ -27,8 +22,9 @@ use crate::servers::{cancellers, drains, free_servers};
 use crate::sessions::links;
 use crate::tables::cancels::take_back;
 use crate::tables::limiters::Outcome;
-use crate::tables::owners::Servers;
-use crate::tables::{Tables, backpressure};
+use crate::tables::owners::{Plan, Pools, Servers, Sessions};
+use crate::tables::step::Step;
+use crate::tables::{self, Tables, backpressure};
 
 /// The door has received a CancelRequest whose key names this worker. `ticket`: whom to tell when it has been carried out.
 pub(crate) fn cancel_requested(
@@ -112,7 +108,9 @@ fn cancel_query(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
         ),
         // The client does not know its key yet.
         SessionState::Waiting { wait_for: WaitFor::Login | WaitFor::Own, .. } | SessionState::Opening { .. } => {}
-        SessionState::Waiting { .. } => cancel_waiting(tables, step, conn),
+        SessionState::Waiting { .. } => {
+            cancel_waiting(&mut tables.sessions, &mut tables.servers, &mut tables.pools, step, conn)
+        }
         SessionState::Idle { .. } if machine::sabotage::forwards_late_cancel(&step.plan.settings) => {
             let linked = tables.servers.iter().find(|(_, server)| server.session().is_some());
             if let Some((stranger, _)) = linked {
@@ -127,22 +125,28 @@ fn cancel_query(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
 }
 
 /// No server has seen the query: it is answered as cancelled here.
-fn cancel_waiting(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
-    let session = &mut tables.sessions[conn];
+fn cancel_waiting(
+    sessions: &mut Sessions,
+    servers: &mut Servers,
+    pools: &mut Pools,
+    step: &mut Step<'_>,
+    conn: ConnId,
+) {
+    let session = &mut sessions[conn];
     if !take_back(step, conn, session, &RequestRefusal::UserRequest) {
         return;
     }
     let more = !session.incoming().inbox().is_empty();
-    tables::leave_queue(&mut tables.sessions, &mut tables.pools, step, conn);
-    tables.sessions[conn].stop_waiting(step.now);
-    permits::leave_limits(&mut tables.sessions, &mut tables.limiters, step, conn);
-    pin_queue::return_pin_permit(&mut tables.sessions, &mut tables.pools, step, conn);
+    tables::leave_queue(sessions, pools, step, conn);
+    sessions[conn].stop_waiting(step.now);
+    permits::leave_limits(sessions, step, conn);
+    pin_queue::return_pin_permit(sessions, pools, step, conn);
     step.agenda.arm(Owner::Conn(conn));
     if more {
         // Whether the client is read again is decided when the rest of its messages has been looked at.
         step.agenda.reconsider(conn);
     } else {
-        backpressure::balance_if_paused(&mut tables.sessions, &mut tables.servers, step, conn);
+        backpressure::balance_if_paused(sessions, servers, step, conn);
     }
 }
 

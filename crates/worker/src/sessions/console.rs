@@ -2,9 +2,6 @@
 //!
 //! //= pgbouncer usage.md#admin-console
 
-use crate::tables::owners::Servers;
-use crate::tables::owners::Sessions;
-use crate::tables::step::Step;
 use std::sync::Arc;
 
 use connections::databases::CONSOLE_PARAMETERS;
@@ -23,6 +20,8 @@ use crate::sessions::questions::ask;
 use crate::tables::backpressure;
 use crate::tables::consoles::{Awaited, Block, Reading};
 use crate::tables::followups::SessionEnd;
+use crate::tables::owners::{Servers, Sessions};
+use crate::tables::step::Step;
 
 pub(crate) fn welcome_to_console(sessions: &mut Sessions, step: &mut Step<'_>, conn: ConnId) {
     sessions.console_logins += 1;

@@ -1,11 +1,6 @@
 //! Functions, triggers and the like that clients define: which pools learn of them, and when the session may send the
 //! statement.
 
-use crate::tables::owners::Plan;
-use crate::tables::owners::Pools;
-use crate::tables::owners::Servers;
-use crate::tables::owners::Sessions;
-use crate::tables::step::Step;
 use std::sync::Arc;
 
 use link::findings::Findings;
@@ -15,6 +10,8 @@ use session_state::catalogue::Definition;
 use units::{ConnId, PoolId, WorkerId};
 
 use crate::tables::backpressure;
+use crate::tables::owners::{Plan, Pools, Servers, Sessions};
+use crate::tables::step::Step;
 
 pub(crate) fn other_workers(plan: &Plan) -> OtherWorkers {
     OtherWorkers::of(plan.id, plan.settings.workers)

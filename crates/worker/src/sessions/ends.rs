@@ -1,9 +1,5 @@
 //! How sessions end. The client gets an error that says why, unless it left by itself or half a message is under way.
 
-use crate::tables;
-use crate::tables::lines;
-use crate::tables::owners::Sessions;
-use crate::tables::step::Step;
 use std::sync::Arc;
 
 use link::end_reason::EndReason;
@@ -19,8 +15,10 @@ use units::{ConnId, PoolId, limits};
 
 use crate::limits::permits;
 use crate::servers::{closed_servers, drains, listener};
-use crate::tables::Tables;
 use crate::tables::followups::SessionEnd;
+use crate::tables::owners::{Pools, Servers, Sessions};
+use crate::tables::step::Step;
+use crate::tables::{self, lines};
 
 pub(crate) fn client_hung_up(sessions: &mut Sessions, step: &mut Step<'_>, conn: ConnId) {
     if sessions.get(conn).is_some_and(|session| matches!(session.state(), SessionState::Leaving { .. })) {
@@ -43,18 +41,25 @@ pub(crate) fn leaves_room_for_error(server: &Server) -> bool {
 }
 
 /// Ends a session, unless it has ended already.
-pub(crate) fn end_session(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, end: SessionEnd) {
+pub(crate) fn end_session(
+    sessions: &mut Sessions,
+    servers: &mut Servers,
+    pools: &mut Pools,
+    step: &mut Step<'_>,
+    conn: ConnId,
+    end: SessionEnd,
+) {
     // The first reason counts.
-    let Some(session) = tables.sessions.get(conn).filter(|session| !session.is_leaving()) else { return };
-    let server = session.server().and_then(|id| tables.servers.get(id));
+    let Some(session) = sessions.get(conn).filter(|session| !session.is_leaving()) else { return };
+    let server = session.server().and_then(|id| servers.get(id));
     let speakable = server.is_none_or(leaves_room_for_error);
-    log_end(&mut tables.sessions, step, conn, end.why());
-    let (pool, user) = take_out(tables, step, conn);
-    tables.sessions.departing += 1;
+    log_end(sessions, step, conn, end.why());
+    let (pool, user) = take_out(sessions, servers, pools, step, conn);
+    sessions.departing += 1;
     let departed = ToCoordinator::Departed { pool, holder: step.plan.id.into(), life: step.plan.life, user };
     step.actions.post_to_coordinator(departed);
     if let SessionEnd::Left(_) = end {
-        return close_session(&mut tables.sessions, step, conn, false);
+        return close_session(sessions, step, conn, false);
     }
     if let SessionEnd::Refused(fatal) = &end
         && speakable
@@ -62,10 +67,10 @@ pub(crate) fn end_session(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId
         debug_assert!(fatal.why.may_have(fatal.code), "its row has no {:?}: {:?}", fatal.code, fatal.why);
         let message = fatal.why.to_string();
         let words = format!("pooler error: {message}");
-        lines::log_session(&tables.sessions, step, conn, Level::Warning, Topic::PoolerErrors, words);
+        lines::log_session(sessions, step, conn, Level::Warning, Topic::PoolerErrors, words);
         step.actions.send_new(conn, |out| fatal.error(&message).encode(out));
     }
-    close_when_written(&mut tables.sessions, step, conn);
+    close_when_written(sessions, step, conn);
 }
 
 /// The last message for a session has been sent: the session is closed when the socket has taken it, which is known
@@ -100,53 +105,52 @@ fn log_end(sessions: &mut Sessions, step: &mut Step<'_>, conn: ConnId, why: &End
 }
 
 /// Takes a session out of its queue, its link, and its pool's counts. Returns its pool and its user.
-pub(crate) fn take_out(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) -> (PoolId, Arc<str>) {
-    if let Some(chaos) = &mut tables.servers.chaos
-        && let Some(session) = tables.sessions.get(conn)
+pub(crate) fn take_out(
+    sessions: &mut Sessions,
+    servers: &mut Servers,
+    pools: &mut Pools,
+    step: &mut Step<'_>,
+    conn: ConnId,
+) -> (PoolId, Arc<str>) {
+    if let Some(chaos) = &mut servers.chaos
+        && let Some(session) = sessions.get(conn)
     {
         let name = session.parameters().get(Tracked::APPLICATION_NAME).unwrap_or_default();
         if let Some(text) = chaos.left(conn, name) {
-            lines::log_session(&tables.sessions, step, conn, Level::Log, Topic::General, text);
+            lines::log_session(sessions, step, conn, Level::Log, Topic::General, text);
         }
     }
-    if let Some(server) = tables.sessions.get(conn).and_then(Session::server) {
-        permits::pass_permits_on(&mut tables.sessions, &mut tables.servers, conn, server);
+    if let Some(server) = sessions.get(conn).and_then(Session::server) {
+        permits::pass_permits_on(sessions, servers, conn, server);
     }
-    permits::leave_limits(&mut tables.sessions, &mut tables.limiters, step, conn);
-    tables.clock.walk.note_change(); // Without sessions the pool's last server can move.
-    tables.sessions.halves.forget(conn);
-    tables.sessions.consoles.forget(conn);
-    let session = &mut tables.sessions[conn];
+    permits::leave_limits(sessions, step, conn);
+    sessions.halves.forget(conn);
+    sessions.consoles.forget(conn);
+    let session = &mut sessions[conn];
     let (pool, user) = (session.pool(), session.identity().user.clone());
     let torn = session.is_torn();
     let tracker = session.take_tracker();
     let had_permit = tracker.as_ref().is_some_and(|tracker| tracker.has_pin_permit);
-    tables.servers.cancels.forget_pid(conn);
+    servers.cancels.forget_pid(conn);
     let subscriptions = tracker.as_ref().and_then(|tracker| tracker.notifications.subscriptions());
     let interest: Option<Vec<Box<[u8]>>> =
         subscriptions.map(|subscriptions| subscriptions.interest().map(Box::from).collect());
     match session.state() {
         SessionState::Linked { server } => {
             session.leave(step.now);
-            if let Some(server) = tables.servers.get_mut(server) {
+            if let Some(server) = servers.get_mut(server) {
                 link::checking::part(server, tracker);
             }
-            drains::detach(&mut tables.servers, &mut tables.pools, step, server, torn);
+            drains::detach(servers, pools, step, server, torn);
         }
-        SessionState::Waiting { .. } => tables::leave_queue(&mut tables.sessions, &mut tables.pools, step, conn),
+        SessionState::Waiting { .. } => tables::leave_queue(sessions, pools, step, conn),
         SessionState::Opening { server, .. } | SessionState::Replicating { server } => {
             session.leave(step.now);
-            closed_servers::close_if_there(
-                &mut tables.servers,
-                &mut tables.pools,
-                step,
-                server,
-                CloseReason::ClientGone,
-            );
+            closed_servers::close_if_there(servers, pools, step, server, CloseReason::ClientGone);
         }
         SessionState::Welcoming { .. } => {
             // It has no pool if a reload removed its database while it logged in.
-            if let Some(pool) = tables.pools.get_mut(pool) {
+            if let Some(pool) = pools.get_mut(pool) {
                 pool.welcome_mut().stop_waiting(conn);
                 // The board shows other workers that a session waits here.
                 step.agenda.publish_shared(pool);
@@ -155,7 +159,7 @@ pub(crate) fn take_out(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) -
         SessionState::Idle { .. } | SessionState::Console { .. } | SessionState::Leaving { .. } => {}
     }
     // The console has none.
-    if let Some(entry) = tables.pools.get_mut(pool) {
+    if let Some(entry) = pools.get_mut(pool) {
         entry.session_left(had_permit);
         if entry.has_other_excess() {
             step.agenda.publish(pool);
@@ -165,15 +169,7 @@ pub(crate) fn take_out(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) -
         step.agenda.admit_to_pin(pool);
     }
     if let Some(names) = interest {
-        listener::listens_no_more(
-            &mut tables.sessions,
-            &mut tables.servers,
-            &mut tables.pools,
-            step,
-            pool,
-            conn,
-            &names,
-        );
+        listener::listens_no_more(sessions, servers, pools, step, pool, conn, &names);
     }
     (pool, user)
 }

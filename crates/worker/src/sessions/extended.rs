@@ -9,8 +9,6 @@
 //! are counted and not read, as no command has any. Asks one question at a time: what comes behind waits, as behind a simple query.
 //= pg18 protocol-flow#PROTOCOL-FLOW-EXT-QUERY
 
-use crate::tables::owners::Sessions;
-use crate::tables::step::Step;
 use std::sync::Arc;
 
 use machine::Manner;
@@ -22,6 +20,8 @@ use wire::{Error, HEADER_LEN, Header, backend, sqlstate};
 
 use crate::sessions::questions::ask;
 use crate::tables::consoles::{Awaited, Console, Portal, Reading, Rows, Statement};
+use crate::tables::owners::Sessions;
+use crate::tables::step::Step;
 
 /// What the client keeps would be too much.
 const NO_ROOM: &str =

@@ -1,10 +1,6 @@
 //! The error for clients whose worker has panicked, like PostgreSQL's after a crash, and the choice of the clients that
 //! can be sent it.
 
-use crate::tables::lines;
-use crate::tables::owners::Servers;
-use crate::tables::owners::Sessions;
-use crate::tables::step::Step;
 use link::end_reason::EndReason;
 use link::session::Session;
 use machine::action::Action;
@@ -13,6 +9,9 @@ use units::ConnId;
 use wire::backend::ErrorResponse;
 
 use crate::sessions::ends::leaves_room_for_error;
+use crate::tables::lines;
+use crate::tables::owners::{Servers, Sessions};
+use crate::tables::step::Step;
 
 const HINT: &str = "In a moment you should be able to reconnect to the database and repeat your command.";
 

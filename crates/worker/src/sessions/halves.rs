@@ -1,16 +1,14 @@
 //! The first messages of a session without a server: where they begin to need one, and what is kept of an incomplete
 //! message.
 
-use crate::tables::owners::Pools;
-use crate::tables::owners::Servers;
-use crate::tables::owners::Sessions;
-use crate::tables::step::Step;
 use link::end_reason::EndReason;
 use link::session::SessionState;
 use link::unlinked::{Begun, Unlinked};
 use units::{ConnId, heap, limits};
 
 use crate::tables::backpressure;
+use crate::tables::owners::{Pools, Servers, Sessions};
+use crate::tables::step::Step;
 
 /// Where the messages at hand begin to need a server. `None`: they need none, they were answered or kept.
 #[inline(always)]

@@ -1,10 +1,5 @@
 //! Links a session and a server for a transaction (I1), and releases the server (I3).
 
-use crate::tables::lookups;
-use crate::tables::owners::Pools;
-use crate::tables::owners::Servers;
-use crate::tables::owners::Sessions;
-use crate::tables::step::Step;
 use std::sync::Arc;
 
 use link::checking::{Leaves, may_leave};
@@ -20,8 +15,10 @@ use units::ConnId;
 use units::deadline::Owner;
 
 use crate::servers::{closed_servers, disturbances, free_servers, listener};
-use crate::tables::backpressure;
+use crate::tables::owners::{Pools, Servers, Sessions};
+use crate::tables::step::Step;
 use crate::tables::timers::is_armed_idle;
+use crate::tables::{backpressure, lookups};
 
 /// Links a session and a server (I1). Returns whether the session's messages may go there at once.
 pub(crate) fn link(

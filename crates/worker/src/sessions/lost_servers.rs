@@ -8,12 +8,6 @@
 //! login is tried again while sessions wait, with pauses that double up to `server_login_retry`, each up to a quarter
 //! shorter at random.
 
-use crate::tables::lines;
-use crate::tables::lookups;
-use crate::tables::owners::Pools;
-use crate::tables::owners::Servers;
-use crate::tables::owners::Sessions;
-use crate::tables::step::Step;
 use std::sync::Arc;
 
 use connections::Broken;
@@ -33,43 +27,52 @@ use crate::limits::{permits, pin_queue, refusals};
 use crate::servers::{closed_servers, drains, listener};
 use crate::sessions::{replicating, welcome};
 use crate::tables::followups::SessionEnd;
-use crate::tables::{Tables, backpressure};
+use crate::tables::owners::{Pools, Servers, Sessions};
+use crate::tables::step::Step;
+use crate::tables::{backpressure, lines, lookups};
 
 /// The pooler's codes for a request whose server is lost. Others are PostgreSQL's.
 const OWN: [SqlState; 2] = [sqlstate::CONNECTION_FAILURE, sqlstate::QUERY_CANCELED];
 
-pub(crate) fn server_hung_up(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, _why: Hangup) {
+pub(crate) fn server_hung_up(
+    sessions: &mut Sessions,
+    servers: &mut Servers,
+    pools: &mut Pools,
+    step: &mut Step<'_>,
+    conn: ConnId,
+    _why: Hangup,
+) {
     // It may have been closed in this round.
-    let Some(server) = tables.servers.get_mut(conn) else { return };
+    let Some(server) = servers.get_mut(conn) else { return };
     if matches!(server.state(), ServerState::Connecting) {
-        return login_failed(
-            &mut tables.sessions,
-            &mut tables.servers,
-            &mut tables.pools,
-            step,
-            conn,
-            CloseReason::CrashedInLogin,
-        );
+        return login_failed(sessions, servers, pools, step, conn, CloseReason::CrashedInLogin);
     }
     server.end_mut().server_gone();
     let why = match *server.state() {
         ServerState::Connecting | ServerState::LoggingIn(_) => CloseReason::CrashedInLogin,
         _ => CloseReason::Crashed,
     };
-    break_server(tables, step, conn, why);
+    break_server(sessions, servers, pools, step, conn, why);
 }
 
 /// A server that cannot be used any more is closed.
-pub(crate) fn break_server(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, why: CloseReason) {
-    let server = &tables.servers[conn];
+pub(crate) fn break_server(
+    sessions: &mut Sessions,
+    servers: &mut Servers,
+    pools: &mut Pools,
+    step: &mut Step<'_>,
+    conn: ConnId,
+    why: CloseReason,
+) {
+    let server = &servers[conn];
     match *server.state() {
         ServerState::Connecting | ServerState::LoggingIn(_) | ServerState::Busy(Chore::Setup | Chore::Base) => {
-            login_failed(&mut tables.sessions, &mut tables.servers, &mut tables.pools, step, conn, why);
+            login_failed(sessions, servers, pools, step, conn, why);
         }
         ServerState::Own(_) | ServerState::Linked(_) => {
-            server_lost(tables, step, conn, sqlstate::CONNECTION_FAILURE, why)
+            server_lost(sessions, servers, pools, step, conn, sqlstate::CONNECTION_FAILURE, why)
         }
-        _ => closed_servers::close_server(&mut tables.servers, &mut tables.pools, step, conn, why),
+        _ => closed_servers::close_server(servers, pools, step, conn, why),
     }
 }
 
@@ -78,29 +81,39 @@ pub(crate) fn break_server(tables: &mut Tables, step: &mut Step<'_>, conn: ConnI
 /// transaction, or with more under way, ends: its next statement would run outside its transaction. `code`: PostgreSQL's own, or the
 /// pooler's for what is undone for certain. Of what may have been committed the pooler says 08007.
 //= pg18 errcodes-appendix
-pub(crate) fn server_lost(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, code: SqlState, why: CloseReason) {
-    let server = &tables.servers[conn];
+pub(crate) fn server_lost(
+    sessions: &mut Sessions,
+    servers: &mut Servers,
+    pools: &mut Pools,
+    step: &mut Step<'_>,
+    conn: ConnId,
+    code: SqlState,
+    why: CloseReason,
+) {
+    let server = &servers[conn];
     if let ServerState::Own(session) = *server.state() {
         // One that has gone is dealt with where it is closed: it may have said why.
         if !server.end().is_gone() && !server.incoming().is_within_answer() {
             step.agenda.refuse_with(session, code, why.clone());
         }
-        return closed_servers::close_server(&mut tables.servers, &mut tables.pools, step, conn, why);
+        return closed_servers::close_server(servers, pools, step, conn, why);
     }
     // Its client was gone already.
-    let ServerState::Linked(session) = *server.state() else { return break_server(tables, step, conn, why) };
+    let ServerState::Linked(session) = *server.state() else {
+        return break_server(sessions, servers, pools, step, conn, why);
+    };
     let is_known = !OWN.contains(&code) || !server.may_commit();
     let code = if is_known { code } else { sqlstate::TRANSACTION_RESOLUTION_UNKNOWN };
     let in_answer = server.incoming().is_within_answer();
     let error_forwarded = server.end().has_forwarded_fatal_error();
     let answer_failed = server.transaction().answer_failed();
-    let outlives = lookups::outlives(&tables.sessions, &tables.pools, server, session);
-    let kept = tables.sessions[session].tracker().map(|tracker| tracker.pinning.pins());
+    let outlives = lookups::outlives(sessions, pools, server, session);
+    let kept = sessions[session].tracker().map(|tracker| tracker.pinning.pins());
     let why = why.with(kept.unwrap_or_default());
-    closed_servers::close_server(&mut tables.servers, &mut tables.pools, step, conn, why.clone());
+    closed_servers::close_server(servers, pools, step, conn, why.clone());
     if let Some(answers) = outlives {
         let error = (!answer_failed).then_some((code, &why));
-        outlive_server(tables, step, session, answers, error);
+        outlive_server(sessions, servers, pools, step, session, answers, error);
     } else if error_forwarded || in_answer {
         // The client has the error already, or is within a message that cannot be completed.
         step.agenda.end(session, SessionEnd::Dismissed(why.into()));
@@ -110,24 +123,32 @@ pub(crate) fn server_lost(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId
 }
 
 /// A session without a request under way leaves its server, which is drained and cleared.
-pub(crate) fn leave_server(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId) {
-    let Some(session) = tables.servers[server_id].session() else { return };
-    outlive_server(tables, step, session, 0, None);
-    tables.servers[server_id].traces_mut().reset_needed();
-    drains::detach(&mut tables.servers, &mut tables.pools, step, server_id, false);
+pub(crate) fn leave_server(
+    sessions: &mut Sessions,
+    servers: &mut Servers,
+    pools: &mut Pools,
+    step: &mut Step<'_>,
+    server_id: ConnId,
+) {
+    let Some(session) = servers[server_id].session() else { return };
+    outlive_server(sessions, servers, pools, step, session, 0, None);
+    servers[server_id].traces_mut().reset_needed();
+    drains::detach(servers, pools, step, server_id, false);
 }
 
 /// `error`: for the request under way, if its client has had none yet.
 fn outlive_server(
-    tables: &mut Tables,
+    sessions: &mut Sessions,
+    servers: &mut Servers,
+    pools: &mut Pools,
     step: &mut Step<'_>,
     conn: ConnId,
     answers: usize,
     error: Option<(SqlState, &CloseReason)>,
 ) {
     // Its transaction is over, or never began.
-    permits::leave_limits(&mut tables.sessions, &mut tables.limiters, step, conn);
-    let session = &mut tables.sessions[conn];
+    permits::leave_limits(sessions, step, conn);
+    let session = &mut sessions[conn];
     session.unlink(step.now);
     session.statements_mut().server_lost(answers > 0);
     if let Some(tracker) = session.tracker_mut() {
@@ -145,10 +166,10 @@ fn outlive_server(
     if !session.incoming().inbox().is_empty() {
         step.agenda.reconsider(conn);
     }
-    pin_queue::return_pin_permit(&mut tables.sessions, &mut tables.pools, step, conn);
-    listener::send_notifications(&mut tables.sessions, &mut tables.servers, step, conn);
+    pin_queue::return_pin_permit(sessions, pools, step, conn);
+    listener::send_notifications(sessions, servers, step, conn);
     step.agenda.arm(Owner::Conn(conn));
-    backpressure::balance_if_paused(&mut tables.sessions, &mut tables.servers, step, conn);
+    backpressure::balance_if_paused(sessions, servers, step, conn);
 }
 
 pub(crate) fn server_open_failed(

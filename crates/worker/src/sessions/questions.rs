@@ -1,11 +1,12 @@
 //! A question of a console's session to the control plane, which answers them one at a time.
 
-use crate::tables::owners::Sessions;
-use crate::tables::step::Step;
 use machine::Manner;
 use machine::action::{Action, Question};
 use machine::arrival::ConsoleRights;
 use units::ConnId;
+
+use crate::tables::owners::Sessions;
+use crate::tables::step::Step;
 
 /// Asks the control plane. Nothing that comes behind is read until it is answered.
 pub(super) fn ask(

@@ -12,10 +12,6 @@
 //!
 //! //= pg18 protocol-replication#PROTOCOL-REPLICATION
 
-use crate::tables::owners::Pools;
-use crate::tables::owners::Servers;
-use crate::tables::owners::Sessions;
-use crate::tables::step::Step;
 use std::sync::Arc;
 
 use link::end_reason::EndReason;
@@ -34,7 +30,9 @@ use crate::limits::classes;
 use crate::servers::{chores, closed_servers};
 use crate::sessions::lost_servers;
 use crate::tables::notices::write_notice;
-use crate::tables::{Tables, backpressure, suspension};
+use crate::tables::owners::{Pools, Servers, Sessions};
+use crate::tables::step::Step;
+use crate::tables::{backpressure, suspension};
 
 /// A session that replicates has arrived.
 pub(crate) fn begin(sessions: &mut Sessions, pools: &mut Pools, step: &mut Step<'_>, conn: ConnId) {
@@ -163,10 +161,17 @@ pub(crate) fn client_said(
 }
 
 /// Bytes of its server.
-pub(crate) fn own_server_said(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId, bytes: &[u8]) {
-    let server = &mut tables.servers[server_id];
+pub(crate) fn own_server_said(
+    sessions: &mut Sessions,
+    servers: &mut Servers,
+    pools: &mut Pools,
+    step: &mut Step<'_>,
+    server_id: ConnId,
+    bytes: &[u8],
+) {
+    let server = &mut servers[server_id];
     let conn = server.session().expect("a server that passes what it says has somebody to pass it to");
-    let session = &mut tables.sessions[conn];
+    let session = &mut sessions[conn];
     let mut inbox = server.incoming_mut().take_inbox();
     let is_first = inbox.is_empty();
     let source = if is_first { Source::Chunk } else { step.actions.next_kept() };
@@ -180,21 +185,13 @@ pub(crate) fn own_server_said(tables: &mut Tables, step: &mut Step<'_>, server_i
     let read = relay.answers(all, source);
     if let Ok(count) = read {
         server.incoming_mut().keep(&all[count..]);
-        tables.pools[server.pool()].counts_mut().count_sent(count);
+        pools[server.pool()].counts_mut().count_sent(count);
     }
     if !is_first {
         step.actions.keep(inbox);
     }
     match read {
-        Ok(_) => {
-            _ = closed_servers::close_fast(
-                &mut tables.sessions,
-                &mut tables.servers,
-                &mut tables.pools,
-                step,
-                server_id,
-            )
-        }
-        Err(how) => lost_servers::break_server(tables, step, server_id, how.into()),
+        Ok(_) => _ = closed_servers::close_fast(sessions, servers, pools, step, server_id),
+        Err(how) => lost_servers::break_server(sessions, servers, pools, step, server_id, how.into()),
     }
 }

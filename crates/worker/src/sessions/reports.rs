@@ -7,10 +7,6 @@
 //!
 //! Otherwise a client whose worker never had a server of the pool would wait in its login until one of another worker is free.
 
-use crate::tables::owners::Pools;
-use crate::tables::owners::Servers;
-use crate::tables::owners::Sessions;
-use crate::tables::step::Step;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
@@ -23,6 +19,8 @@ use units::{PoolId, WorkerId};
 
 use crate::sessions::definitions::other_workers;
 use crate::sessions::welcome;
+use crate::tables::owners::{Pools, Servers, Sessions};
+use crate::tables::step::Step;
 
 pub(crate) fn share(pools: &Pools, step: &mut Step<'_>, pool: PoolId, with: WorkerId) {
     // Its server may still be logging in, and then need not be waited for: the other worker has asked for one, too.

@@ -1,14 +1,12 @@
 //! A session begins to wait for a server.
 
-use crate::tables::owners::Pools;
-use crate::tables::owners::Servers;
-use crate::tables::owners::Sessions;
-use crate::tables::step::Step;
 use link::session::WaitFor;
 use units::ConnId;
 use units::deadline::Owner;
 
 use crate::servers::resting;
+use crate::tables::owners::{Pools, Servers, Sessions};
+use crate::tables::step::Step;
 
 pub(crate) fn begin_waiting(
     sessions: &mut Sessions,

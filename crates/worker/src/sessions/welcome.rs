@@ -4,10 +4,6 @@
 //!
 //! //= pg18 protocol-flow#PROTOCOL-FLOW-START-UP
 
-use crate::tables::owners::Pools;
-use crate::tables::owners::Servers;
-use crate::tables::owners::Sessions;
-use crate::tables::step::Step;
 use std::borrow::Cow;
 use std::sync::Arc;
 
@@ -30,6 +26,8 @@ use crate::limits::classes;
 use crate::servers::{closed_servers, disturbances, idle_servers, new_pools};
 use crate::sessions::{console, faults, links, replicating, waiters};
 use crate::tables::notices::write_notice;
+use crate::tables::owners::{Pools, Servers, Sessions};
+use crate::tables::step::Step;
 use crate::tables::{backpressure, suspension};
 
 /// Bytes of a name that PostgreSQL keeps (NAMEDATALEN, less its end).

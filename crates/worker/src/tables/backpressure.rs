@@ -1,11 +1,11 @@
 //! Decides which connections are read, so that no more bytes arrive than can be kept (I10).
 
-use crate::tables::owners::Servers;
-use crate::tables::owners::Sessions;
-use crate::tables::step::Step;
 use link::session::SessionState;
 use machine::sabotage::{Fault, does};
 use units::{ConnId, limits};
+
+use crate::tables::owners::{Servers, Sessions};
+use crate::tables::step::Step;
 
 /// Decides it anew for a session that may have been paused.
 pub(crate) fn balance_if_paused(sessions: &mut Sessions, servers: &mut Servers, step: &mut Step<'_>, conn: ConnId) {

@@ -20,6 +20,7 @@ pub(crate) enum Stage {
     Reload(Arc<Settings>),
     /// A reload: its pools, one after the other; then limits, sessions, servers, and SUSPEND or RESUME.
     Pools(Box<ReloadedPools>),
+    Limits(Arc<Settings>),
     /// KILL was ordered for this pool, and its sessions have ended: its servers are closed.
     KillServers(PoolId),
     Sessions(Arc<Settings>, IntoIter<ConnId>),

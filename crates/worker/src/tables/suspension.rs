@@ -11,18 +11,16 @@
 //!
 //! //= pgbouncer usage.md#process-controlling-commands
 
-use crate::tables;
-use crate::tables::owners::Clock;
-use crate::tables::owners::Plan;
-use crate::tables::owners::Servers;
-use crate::tables::owners::Sessions;
-use crate::tables::step::Step;
 use link::server::ServerState;
 use link::session::SessionState;
 use machine::arrival::ConsoleRights;
 use machine::sabotage::{Fault, does};
 use machine::snapshot::SuspendedCounts;
 use units::{ConnId, limits};
+
+use crate::tables;
+use crate::tables::owners::{Clock, Plan, Servers, Sessions};
+use crate::tables::step::Step;
 
 /// SUSPEND has been ordered.
 pub(crate) fn begin(sessions: &mut Sessions, servers: &mut Servers, step: &mut Step<'_>) {

@@ -1,10 +1,5 @@
 //! Arms the timers of connections and pools. Deadlines are computed from states, and checked only when one may be due.
 
-use crate::tables::owners::Clock;
-use crate::tables::owners::Pools;
-use crate::tables::owners::Servers;
-use crate::tables::owners::Sessions;
-use crate::tables::step::Step;
 use std::time::Duration;
 
 use link::pool::Pool;
@@ -14,6 +9,8 @@ use units::{ConnId, Kind, PoolId, Time, limits};
 
 use crate::tables::Tables;
 use crate::tables::agenda::Arm;
+use crate::tables::owners::{Clock, Pools, Servers, Sessions};
+use crate::tables::step::Step;
 
 /// Sets a timer as the agenda has it.
 pub(crate) fn arm(tables: &mut Tables, step: &mut Step<'_>, timer: Arm) {
