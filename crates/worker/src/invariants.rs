@@ -12,7 +12,7 @@ use link::session::{Session, SessionState, WaitFor};
 use machine::Violation;
 use units::{ConnId, PoolId, Time, limits};
 
-use crate::tables::Tables;
+use crate::tables::owners::{Plan, Pools, Servers, Sessions};
 
 /// What the checks look at.
 struct Parts<'a> {
@@ -23,22 +23,28 @@ struct Parts<'a> {
     stopping: bool,
 }
 
-/// Checks every invariant that one worker can check alone. The error is the first one that does not hold.
-pub(crate) fn check(tables: &Tables) -> Result<(), Violation> {
+/// Checks every invariant that one worker can check alone. `settled`: nothing is left on the agenda. The error is the first one that does not hold.
+pub(crate) fn check(
+    sessions: &Sessions,
+    servers: &Servers,
+    pools: &Pools,
+    plan: &Plan,
+    settled: bool,
+) -> Result<(), Violation> {
     let parts = Parts {
-        sessions: tables.sessions.iter().collect(),
-        servers: tables.servers.iter().collect(),
-        pools: tables.pools.iter().collect(),
-        settled: tables.agenda.is_empty(),
-        stopping: tables.clock.stopping.refuses_new_work(),
+        sessions: sessions.iter().collect(),
+        servers: servers.iter().collect(),
+        pools: pools.iter().collect(),
+        settled,
+        stopping: plan.stopping.refuses_new_work(),
     };
     links_agree(&parts)?;
-    pools_are_there(tables, &parts)?;
+    pools_are_there(pools, &parts)?;
     idle_is_clean(&parts)?;
     special_facts_are_noted(&parts)?;
     no_session_waits_beside_an_idle_server(&parts)?;
     memory_is_bounded(&parts)?;
-    consoles_are_bounded(tables)?;
+    consoles_are_bounded(sessions)?;
     counts_agree(&parts)
 }
 
@@ -138,8 +144,8 @@ fn links_agree(parts: &Parts<'_>) -> Result<(), Violation> {
 }
 
 /// I12: a pool exists as long as one of its servers or sessions does.
-fn pools_are_there(tables: &Tables, parts: &Parts<'_>) -> Result<(), Violation> {
-    let is_there = |id: PoolId| tables.pools.get(id).is_some();
+fn pools_are_there(pools: &Pools, parts: &Parts<'_>) -> Result<(), Violation> {
+    let is_there = |id: PoolId| pools.get(id).is_some();
     for (id, server) in &parts.servers {
         ensure(12, is_there(server.pool()), || format!("{id:?} is of a pool that is forgotten"))?;
     }
@@ -190,10 +196,10 @@ fn no_session_waits_beside_an_idle_server(parts: &Parts<'_>) -> Result<(), Viola
 }
 
 /// I10: a client of the console keeps no more than it may, and nothing stays of one that has left.
-fn consoles_are_bounded(tables: &Tables) -> Result<(), Violation> {
-    for (conn, console) in tables.sessions.consoles.iter() {
+fn consoles_are_bounded(sessions: &Sessions) -> Result<(), Violation> {
+    for (conn, console) in sessions.consoles.iter() {
         let is_there =
-            tables.sessions.get(conn).is_some_and(|session| matches!(session.state(), SessionState::Console { .. }));
+            sessions.get(conn).is_some_and(|session| matches!(session.state(), SessionState::Console { .. }));
         ensure(10, is_there, || format!("{conn:?} has left, and is kept as a client of the console"))?;
         let weight = console.weight();
         ensure(10, weight <= limits::CONSOLE_KEPT_MAX, || format!("{conn:?} keeps {weight} bytes at the console"))?;

@@ -26,17 +26,18 @@ mod tables;
 mod traffic;
 
 use std::sync::Arc;
-pub use tables::view::View;
 
 use connections::flow::Flow;
+use link::caches::Caches;
 use link::server::CloseReason;
 use machine::action::{Action, Actions};
 use machine::event::Event;
 use machine::mail::{Exchange, Mail, ToWorker};
 use machine::pids::PidKey;
 use machine::snapshot::{Look, ObjectSizes, QueryCounts};
-use machine::{Settings, Snapshot, Step, Violation};
+use machine::{Settings, Snapshot, Violation};
 use queueing::board::Board;
+pub use tables::view::View;
 use units::deadline::Owner;
 use units::{ConnId, Kind, Life, PoolId, Time, WorkerId};
 
@@ -44,27 +45,26 @@ use crate::events::{
     arrivals, departures, due, forgotten_pools, loans_received, orders, placement, reloads, renewals, rounds,
     server_logins, sockets, stops,
 };
-use crate::limits::limiters::Limiters;
-use crate::limits::{admission, permits};
+use crate::limits::{admission, classes, permits};
 use crate::servers::{capacity, closed_servers, empty_databases, listener, loans, wait_samples};
 use crate::sessions::{cancel_requests, console, definitions, ends, faults, links, lost_servers, reports, welcome};
-use crate::tables::agenda::Next;
+use crate::tables::agenda::{Agenda, Next};
 use crate::tables::followups::Followup;
-use crate::tables::halves::Halves;
-use crate::tables::open_definitions::OpenDefinitions;
+use crate::tables::owners::{Plan, Pools};
 use crate::tables::stages::Stage;
+use crate::tables::step::Step;
+use crate::tables::stopping::Stopping;
 use crate::tables::{Tables, suspension, timers};
 
 /// One worker.
 #[derive(Debug)]
 pub struct Worker {
+    plan: Plan,
+    caches: Caches,
+    agenda: Agenda,
     tables: Tables,
-    limiters: Limiters,
-    definitions: OpenDefinitions,
-    halves: Halves,
     /// The life that the coordinator has not heard of yet: what it sends is meant for the worker before.
     unnoted: Option<Life>,
-    steps: u64,
 }
 
 impl Worker {
@@ -73,19 +73,18 @@ impl Worker {
     pub fn new(id: WorkerId, workers: u16, settings: Arc<Settings>, seed: [u8; 32]) -> Worker {
         assert!(id.0 < workers && workers <= WorkerId::COUNT_MAX);
         Worker {
-            limiters: Limiters::new(&settings),
-            tables: Tables::new(id, settings, seed),
-            definitions: OpenDefinitions::default(),
-            halves: Halves::default(),
+            tables: Tables::new(id, &settings, seed),
+            caches: Caches::new(&settings, seed),
+            agenda: Agenda::default(),
+            plan: Plan { id, life: Life::default(), settings, stopping: Stopping::default() },
             unnoted: None,
-            steps: 0,
         }
     }
 
     /// Sets the secret of the process, which all its machines have: the names of prepared statements on servers and the process ids of clients are made
     /// with it.
     pub fn set_secret(&mut self, secret: &[u8; 32]) {
-        self.tables.caches.catalog.set_secret(secret);
+        self.caches.catalog.set_secret(secret);
         self.tables.servers.cancels.pid_key = PidKey::of_secret(secret);
     }
 
@@ -93,7 +92,7 @@ impl Worker {
     #[inline]
     #[must_use]
     pub fn view(&self) -> View<'_> {
-        self.tables.view()
+        self.tables.view(&self.plan, &self.caches)
     }
 
     /// Checks every invariant that one worker can know.
@@ -101,7 +100,8 @@ impl Worker {
     /// # Errors
     /// The first that does not hold.
     pub fn check(&self) -> Result<(), Violation> {
-        invariants::check(&self.tables)
+        let Tables { sessions, servers, pools, .. } = &self.tables;
+        invariants::check(sessions, servers, pools, &self.plan, self.agenda.is_empty())
     }
 
     /// The error for clients of a worker that has panicked.
@@ -114,39 +114,13 @@ impl Worker {
     /// done; `served`: the connection that the step was about.
     #[must_use]
     pub fn clients_to_notify(&self, asked: &[Action], served: Option<ConnId>) -> Vec<ConnId> {
-        faults::clients_to_notify(&self.tables, asked, served)
+        faults::clients_to_notify(&self.tables.sessions, &self.tables.servers, asked, served)
     }
 
     /// This worker at this moment, with what `look` asks for.
     #[must_use]
     pub fn snapshot(&self, now: Time, look: Look) -> Snapshot {
-        let view = self.tables.view();
-        Snapshot {
-            worker: Some(self.tables.plan.id),
-            now,
-            pools: view.pools_shown(now),
-            clients: view.clients_shown(look),
-            servers: view.servers_shown(now, look),
-            queries: queries_shown(&self.tables, look),
-            lends: self.tables.pools.lends,
-            console_logins: self.tables.sessions.console_logins,
-            rotations: self.tables.servers.chaos.as_ref().map(|chaos| chaos.rotations()).unwrap_or_default(),
-            limits: self.limiters.class_counts(),
-            statements: self
-                .limiters
-                .statement_counts(permits::taken_permits(&self.tables.sessions, &self.tables.servers)),
-            refusals: self
-                .tables
-                .pools
-                .refusals
-                .counts(|pool| self.tables.pools.get(pool).map(|pool| pool.key().clone()))
-                .collect(),
-            past: self.tables.pools.past().collect(),
-            sessions: self.tables.sessions.len() as u32,
-            steps: self.steps,
-            sizes: if look == Look::Connections { view.object_sizes() } else { ObjectSizes::default() },
-            suspension: suspension::counts(&self.tables),
-        }
+        self.tables.snapshot(&self.plan, &self.caches, now, look)
     }
 
     /// Pools whose rows of the board this worker wants read anew each round.
@@ -162,25 +136,113 @@ impl Worker {
         now: Time,
         board: &Board,
         actions: &mut Actions,
-        deal_with: impl FnOnce(&mut Worker, &mut Step<'_>),
+        deal_with: impl FnOnce(&mut Tables, &mut Step<'_>),
     ) {
         debug_assert!(actions.is_empty(), "the actions of the last step were not carried out");
-        self.steps += 1;
-        let mut step = Step { now, board, actions };
-        deal_with(self, &mut step);
-        self.run_followups(&mut step);
-        if self.tables.clock.stopping.has_begun() {
-            stops::finish_if_done(&mut self.tables, &mut step);
+        let Worker { plan, caches, agenda, tables, .. } = self;
+        tables.clock.steps += 1;
+        let mut step = Step { machine: machine::Step { now, board, actions }, plan, caches, agenda };
+        deal_with(tables, &mut step);
+        tables.run_followups(&mut step);
+        if plan.stopping.has_begun() {
+            stops::finish_if_done(&tables.sessions, &tables.servers, &mut plan.stopping, actions);
+        }
+    }
+
+    /// The plan is the same for a whole step: what an event changes of it is changed first. `None`: nothing else is to be
+    /// done about the event, or the agenda has it.
+    fn change_plan<'e>(&mut self, event: Event<'e>) -> Option<Event<'e>> {
+        let mail = match event {
+            Event::Mail(Mail::ToWorker(to, mail)) => {
+                if self.unnoted.is_some() && mail.is_by_coordinator() {
+                    return None;
+                }
+                match mail {
+                    ToWorker::RenewalNoted { .. }
+                    | ToWorker::Configure(_)
+                    | ToWorker::HandOver
+                    | ToWorker::EndWhatStays
+                    | ToWorker::GoOn
+                    | ToWorker::Stop(_) => mail,
+                    mail => return Some(Event::Mail(Mail::ToWorker(to, mail))),
+                }
+            }
+            Event::Renewed { life, lost } => {
+                self.unnoted = Some(life);
+                self.plan.life = life;
+                return Some(Event::Renewed { life, lost });
+            }
+            event => return Some(event),
+        };
+        let walk = &mut self.tables.clock.walk;
+        walk.note_change();
+        match mail {
+            ToWorker::RenewalNoted { life } => self.unnoted = self.unnoted.filter(|unnoted| *unnoted != life),
+            ToWorker::Configure(settings) => {
+                let before = std::mem::replace(&mut self.plan.settings, settings);
+                self.agenda.then(Stage::Reload(before));
+            }
+            ToWorker::HandOver if self.plan.stopping.hands_over() => {}
+            ToWorker::HandOver => {
+                self.plan.stopping.hand_over();
+                walk.begin();
+            }
+            ToWorker::EndWhatStays => {
+                self.plan.stopping.end_what_stays();
+                walk.begin();
+            }
+            ToWorker::GoOn => self.plan.stopping.go_on(),
+            ToWorker::Stop(stop) => {
+                if self.plan.stopping.begin(stop) {
+                    walk.begin();
+                    self.agenda.then(Stage::Stop);
+                }
+            }
+            _ => unreachable!("other mail changes no plan"),
+        }
+        None
+    }
+}
+
+impl Tables {
+    /// This worker at this moment, with what `look` asks for.
+    fn snapshot(&self, plan: &Plan, caches: &Caches, now: Time, look: Look) -> Snapshot {
+        let view = self.view(plan, caches);
+        Snapshot {
+            worker: Some(plan.id),
+            now,
+            pools: view.pools_shown(now),
+            clients: view.clients_shown(look),
+            servers: view.servers_shown(now, look),
+            queries: queries_shown(&self.pools, caches, look),
+            lends: self.pools.lends,
+            console_logins: self.sessions.console_logins,
+            rotations: self.servers.chaos.as_ref().map(|chaos| chaos.rotations()).unwrap_or_default(),
+            limits: self.limiters.class_counts(),
+            statements: self.limiters.statement_counts(permits::taken_permits(&self.sessions, &self.servers)),
+            refusals: self.pools.refusals.counts(|pool| self.pools.get(pool).map(|pool| pool.key().clone())).collect(),
+            past: self.pools.past().collect(),
+            sessions: self.sessions.len() as u32,
+            steps: self.clock.steps,
+            sizes: if look == Look::Connections { view.object_sizes() } else { ObjectSizes::default() },
+            suspension: suspension::counts(&self.sessions, &self.servers, plan),
         }
     }
 
     #[inline(always)]
     fn received(&mut self, step: &mut Step<'_>, conn: ConnId, bytes: &[u8]) {
-        self.tables.clock.stopping.walk.note_change();
+        self.clock.walk.note_change();
         match conn.kind() {
             Kind::Client => self.client_received(step, conn, bytes),
             Kind::Server => self.server_received(step, conn, bytes),
-            Kind::Cancel => cancel_requests::canceller_answered(&mut self.tables, step, conn, bytes),
+            Kind::Cancel => cancel_requests::canceller_answered(
+                &mut self.sessions,
+                &mut self.servers,
+                &mut self.pools,
+                step,
+                conn,
+                bytes,
+            ),
             Kind::Login | Kind::Lookup | Kind::Peer => {}
         }
     }
@@ -188,113 +250,161 @@ impl Worker {
     fn dispatch(&mut self, step: &mut Step<'_>, event: Event<'_>) {
         // A deadline is noted where one is reached: the walk has some of its own.
         if !matches!(event, Event::RoundEnded | Event::DeadlineReached) {
-            self.tables.clock.stopping.walk.note_change();
+            self.clock.walk.note_change();
         }
         match event {
             Event::Received { conn, bytes } => self.received(step, conn, bytes),
-            Event::Hangup { conn, why } => sockets::hung_up(&mut self.tables, &mut self.limiters, step, conn, why),
-            Event::Blocked { conn } => sockets::blocked(&mut self.tables, step, conn),
-            Event::Drained { conn, count } => sockets::drained(&mut self.tables, step, conn, count),
+            Event::Hangup { conn, why } => {
+                sockets::hung_up(&mut self.sessions, &mut self.servers, &mut self.pools, step, conn, why)
+            }
+            Event::Blocked { conn } => {
+                sockets::blocked(&mut self.sessions, &mut self.servers, &mut self.pools, step, conn)
+            }
+            Event::Drained { conn, count } => {
+                sockets::drained(&mut self.sessions, &mut self.servers, &mut self.pools, step, conn, count)
+            }
             Event::Opened { conn, ends } => match conn.kind() {
-                Kind::Server => server_logins::server_opened(&mut self.tables, step, conn, ends),
-                Kind::Cancel => cancel_requests::canceller_opened(&mut self.tables, step, conn),
+                Kind::Server => server_logins::server_opened(
+                    &mut self.sessions,
+                    &mut self.servers,
+                    &mut self.pools,
+                    step,
+                    conn,
+                    ends,
+                ),
+                Kind::Cancel => cancel_requests::canceller_opened(
+                    &mut self.sessions,
+                    &mut self.servers,
+                    &mut self.pools,
+                    step,
+                    conn,
+                ),
                 Kind::Client | Kind::Login | Kind::Lookup | Kind::Peer => {}
             },
             Event::OpenFailed { conn, why } => match conn.kind() {
-                Kind::Server => {
-                    lost_servers::server_open_failed(&mut self.tables, step, conn, CloseReason::NotOpened { why })
+                Kind::Server => lost_servers::server_open_failed(
+                    &mut self.sessions,
+                    &mut self.servers,
+                    &mut self.pools,
+                    step,
+                    conn,
+                    CloseReason::NotOpened { why },
+                ),
+                Kind::Cancel => {
+                    cancel_requests::canceller_done(&mut self.sessions, &mut self.servers, &mut self.pools, step, conn)
                 }
-                Kind::Cancel => cancel_requests::canceller_done(&mut self.tables, step, conn),
                 Kind::Client | Kind::Login | Kind::Lookup | Kind::Peer => {}
             },
             Event::Weighed { .. } | Event::Answered { .. } => {}
             Event::Secured { conn, outcome } => match conn.kind() {
-                Kind::Server => server_logins::server_secured(&mut self.tables, step, conn, outcome),
-                Kind::Cancel => cancel_requests::canceller_secured(&mut self.tables, step, conn, outcome),
+                Kind::Server => server_logins::server_secured(
+                    &mut self.sessions,
+                    &mut self.servers,
+                    &mut self.pools,
+                    step,
+                    conn,
+                    outcome,
+                ),
+                Kind::Cancel => cancel_requests::canceller_secured(
+                    &mut self.sessions,
+                    &mut self.servers,
+                    &mut self.pools,
+                    step,
+                    conn,
+                    outcome,
+                ),
                 Kind::Client | Kind::Login | Kind::Lookup | Kind::Peer => {}
             },
-            Event::Computed { conn, done } => server_logins::login_computed(&mut self.tables, step, conn, done),
+            Event::Computed { conn, done } => {
+                server_logins::login_computed(&mut self.sessions, &mut self.servers, &mut self.pools, step, conn, done)
+            }
             Event::Mail(Mail::ToWorker(_, mail)) => self.delivered(step, mail),
             Event::Mail(other) => unreachable!("mail is delivered where it is addressed: {other:?}"),
-            Event::Renewed { life, lost } => {
-                self.unnoted = Some(life);
-                renewals::begin(&mut self.tables, step, life, lost.map(|lost| *lost));
+            Event::Renewed { life: _, lost } => {
+                renewals::begin(&mut self.sessions, &mut self.servers, step, lost.map(|lost| *lost));
             }
-            Event::Returned(mail) => loans_received::returned(&mut self.tables, step, mail),
+            Event::Returned(mail) => loans_received::returned(&mut self.servers, &mut self.pools, step, mail),
             Event::DeadlineReached => self.deadline_reached(step),
             Event::RoundEnded => {
-                if self.tables.clock.stopping.walks() {
-                    departures::look_who_leaves(&mut self.tables, &mut self.limiters, &mut self.halves, step);
+                if step.plan.stopping.walks() {
+                    departures::look_who_leaves(self, step);
                 }
-                self.tables.agenda.then(Stage::EndRound);
+                step.agenda.then(Stage::EndRound);
             }
         }
     }
 
     fn delivered(&mut self, step: &mut Step<'_>, mail: ToWorker) {
-        if self.unnoted.is_some() && mail.is_by_coordinator() {
-            return;
-        }
         match mail {
-            ToWorker::RenewalNoted { life } => self.unnoted = self.unnoted.filter(|unnoted| *unnoted != life),
             ToWorker::Renewed { worker, life } => {
-                renewals::renewed(&mut self.tables, &mut self.definitions, step, worker, life)
+                renewals::renewed(&mut self.sessions, &mut self.pools, step, worker, life)
             }
-            ToWorker::Arrive(arrival) => welcome::arrived(&mut self.tables, &mut self.definitions, step, *arrival),
+            ToWorker::Arrive(arrival) => {
+                welcome::arrived(&mut self.sessions, &mut self.servers, &mut self.pools, step, *arrival)
+            }
             ToWorker::Cancel { pid, secret, ticket } => {
-                cancel_requests::cancel_requested(&mut self.tables, &mut self.limiters, step, (pid, &secret), ticket)
+                cancel_requests::cancel_requested(self, step, (pid, &secret), ticket)
             }
-            ToWorker::Granted(grant) => server_logins::granted(&mut self.tables, &mut self.definitions, step, grant),
-            ToWorker::Recall { pool, busy } => closed_servers::recalled(&mut self.tables, step, pool, busy),
-            ToWorker::Inquire { pool } => capacity::inquired(&self.tables, step, pool),
-            ToWorker::Dropped { pool, count, reserve } => capacity::dropped(&mut self.tables, pool, count, reserve),
-            ToWorker::ShareReport { pool, with } => reports::share(&self.tables, step, pool, with),
-            ToWorker::Report(told) => reports::told(&mut self.tables, step, &told),
-            ToWorker::Forget { pool } => forgotten_pools::forget(&mut self.tables, step, pool),
-            ToWorker::Vacate { pool } => empty_databases::vacate(&mut self.tables, step, pool),
-            ToWorker::OtherPassword { pool, proved } => reloads::take_password(&mut self.tables, step, pool, proved),
+            ToWorker::Granted(grant) => {
+                server_logins::granted(&mut self.sessions, &mut self.servers, &mut self.pools, step, grant)
+            }
+            ToWorker::Recall { pool, busy } => {
+                closed_servers::recalled(&mut self.servers, &mut self.pools, step, pool, busy)
+            }
+            ToWorker::Inquire { pool } => capacity::inquired(&self.pools, step, pool),
+            ToWorker::Dropped { pool, count, reserve } => {
+                capacity::dropped(&mut self.pools, step, pool, count, reserve)
+            }
+            ToWorker::ShareReport { pool, with } => reports::share(&self.pools, step, pool, with),
+            ToWorker::Report(told) => {
+                reports::told(&mut self.sessions, &mut self.servers, &mut self.pools, step, &told)
+            }
+            ToWorker::Forget { pool } => forgotten_pools::forget(&mut self.sessions, &mut self.pools, step, pool),
+            ToWorker::Vacate { pool } => empty_databases::vacate(&mut self.servers, &mut self.pools, step, pool),
+            ToWorker::OtherPassword { pool, proved } => {
+                reloads::take_password(&mut self.sessions, &mut self.servers, &mut self.pools, step, pool, proved)
+            }
             ToWorker::Count { pool, with_wait_events: waits } => {
-                wait_samples::count(&mut self.tables, step, pool, waits)
+                wait_samples::count(&mut self.servers, &mut self.pools, step, pool, waits)
             }
-            ToWorker::Sized { pool, account } => wait_samples::sized(&mut self.tables, pool, account),
-            ToWorker::Allow(allowance) => {
-                admission::allowed(&mut self.tables, &mut self.limiters, step, &allowance.0, &allowance.1)
-            }
+            ToWorker::Sized { pool, account } => wait_samples::sized(&mut self.pools, pool, account),
+            ToWorker::Allow(allowance) => admission::allowed(self, step, &allowance.0, &allowance.1),
             ToWorker::LoginsCounted(counts) => self.limiters.logins = counts,
-            ToWorker::CallBack(call) => {
-                permits::called_back(&mut self.tables, &mut self.limiters, step, &call.0, &call.1)
+            ToWorker::CallBack(call) => permits::called_back(&mut self.limiters, step, &call.0, &call.1),
+            ToWorker::Shrink { pool, count } => {
+                closed_servers::shrink(&mut self.servers, &mut self.pools, step, pool, count)
             }
-            ToWorker::Shrink { pool, count } => closed_servers::shrink(&mut self.tables, step, pool, count),
             ToWorker::Exchange(Exchange::Lend(lent)) => {
-                loans_received::lent_to_us(&mut self.tables, &mut self.definitions, step, *lent)
+                loans_received::lent_to_us(&mut self.sessions, &mut self.servers, &mut self.pools, step, *lent)
             }
-            ToWorker::Received { pool, life } => loans::lend_received(&mut self.tables, pool, life),
-            ToWorker::Exchange(Exchange::Beg { pool, from }) => loans::begged(&mut self.tables, step, pool, from),
-            ToWorker::Configure(settings) => reloads::configure(&mut self.tables, settings),
-            ToWorker::HandOver => self.tables.clock.stopping.hand_over(),
-            ToWorker::EndWhatStays => self.tables.clock.stopping.end_what_stays(),
-            ToWorker::GoOn => self.tables.clock.stopping.go_on(),
-            ToWorker::TakeIn(arrived) => arrivals::take_in(&mut self.tables, &mut self.definitions, step, *arrived),
+            ToWorker::Received { pool, life } => loans::lend_received(&mut self.pools, step, pool, life),
+            ToWorker::Exchange(Exchange::Beg { pool, from }) => {
+                loans::begged(&mut self.servers, &mut self.pools, step, pool, from)
+            }
+            ToWorker::TakeIn(arrived) => {
+                arrivals::take_in(&mut self.sessions, &mut self.servers, &mut self.pools, step, *arrived)
+            }
             ToWorker::Defines { definition, session } => {
-                definitions::note_definition(&mut self.tables, &mut self.definitions, step, definition, session)
+                definitions::note_definition(&mut self.pools, step, definition, session)
             }
             ToWorker::Noted { definition, session, by } => {
-                definitions::definition_noted(&mut self.tables, step, session, &definition, by)
+                definitions::definition_noted(&mut self.sessions, &mut self.servers, step, session, &definition, by)
             }
-            ToWorker::Settled { server, lost } => {
-                self.definitions.settle(self.tables.pools.iter_mut(), step.now, server, lost)
-            }
-            ToWorker::Stop(stop) => stops::stop(&mut self.tables, stop),
-            ToWorker::KillClient { conn, serial } => orders::kill_client(&mut self.tables, conn, serial),
-            ToWorker::KillQuery { conn, serial } => {
-                cancel_requests::kill_query(&mut self.tables, &mut self.limiters, step, conn, serial)
-            }
+            ToWorker::Settled { server, lost } => self.pools.settle_definitions(step.now, server, lost),
+            ToWorker::RenewalNoted { .. }
+            | ToWorker::Configure(_)
+            | ToWorker::HandOver
+            | ToWorker::EndWhatStays
+            | ToWorker::GoOn
+            | ToWorker::Stop(_) => unreachable!("the plan has been changed by it"),
+            ToWorker::KillClient { conn, serial } => orders::kill_client(&mut self.sessions, step, conn, serial),
+            ToWorker::KillQuery { conn, serial } => cancel_requests::kill_query(self, step, conn, serial),
             ToWorker::Look { ticket, look } => {
-                let snapshot = Box::new(self.snapshot(step.now, look));
+                let snapshot = Box::new(self.snapshot(step.plan, step.caches, step.now, look));
                 step.actions.push(Action::Report { ticket, snapshot });
             }
             ToWorker::Answer { conn, bytes, close } => {
-                console::console_answered(&mut self.tables, step, conn, &bytes, close)
+                console::console_answered(&mut self.sessions, step, conn, &bytes, close)
             }
         }
     }
@@ -302,38 +412,66 @@ impl Worker {
     /// Works off the agenda until it is empty.
     #[inline]
     fn run_followups(&mut self, step: &mut Step<'_>) {
-        while let Some(next) = self.tables.agenda.next() {
+        while let Some(next) = step.agenda.next() {
             match next {
+                Next::LeaveLimits(conn, ticket) => permits::has_left(&mut self.limiters, step, conn, ticket),
                 Next::Followup(followup) => self.follow_up(step, followup),
-                Next::Arm(timer) => timers::arm(&mut self.tables, step, timer),
+                Next::Arm(timer) => timers::arm(self, step, timer),
                 Next::Stage(stage) => self.go_on(step, stage),
                 Next::Place(server) => self.place(step, server),
                 Next::Reconsider(session) => self.reconsider(step, session),
-                Next::Feed(pool) => placement::feed(&mut self.tables, &mut self.limiters, step, pool),
+                Next::Feed(pool) => placement::feed(&mut self.sessions, &mut self.servers, &mut self.pools, step, pool),
             }
         }
     }
 
     fn go_on(&mut self, step: &mut Step<'_>, stage: Stage) {
         match stage {
-            Stage::EndRound => rounds::round_ended(&mut self.tables, step),
+            Stage::EndRound => rounds::round_ended(&mut self.sessions, &mut self.servers, &mut self.pools, step),
             Stage::Deadlines => self.next_deadline_reached(step),
+            Stage::Stop => stops::refuse_waiting(&self.sessions, step),
+            Stage::Reload(before) => reloads::begin(&mut self.servers, &mut self.pools, step, before),
             Stage::Pools(reload) => {
-                reloads::reload_next_pool(&mut self.tables, &mut self.limiters, &mut self.definitions, step, reload)
+                reloads::reload_next_pool(&mut self.sessions, &mut self.servers, &mut self.pools, step, reload)
+            }
+            Stage::Limits(before) => {
+                classes::reclassify(&mut self.sessions, &mut self.servers, &mut self.pools, step, &before);
+                admission::configure_limits(self, step);
+                step.agenda.then(Stage::Sessions(before, self.sessions.ids().into_iter()));
             }
             Stage::KillServers(pool) => {
-                orders::kill_servers(&mut self.tables, step, pool);
-                reloads::finish_pool(&mut self.tables, step, pool);
+                orders::kill_servers(&mut self.servers, &mut self.pools, step, pool);
+                reloads::finish_pool(&mut self.servers, &mut self.pools, step, pool);
             }
-            Stage::Sessions(before, sessions) => reloads::reload_next_session(&mut self.tables, before, sessions),
-            Stage::Servers(before, servers) => reloads::reload_next_server(&mut self.tables, step, before, servers),
+            Stage::Sessions(before, sessions) => reloads::reload_next_session(
+                &mut self.sessions,
+                &mut self.servers,
+                &mut self.pools,
+                step,
+                before,
+                sessions,
+            ),
+            Stage::Servers(before, servers) => reloads::reload_next_server(
+                &mut self.sessions,
+                &mut self.servers,
+                &mut self.pools,
+                step,
+                before,
+                servers,
+            ),
             Stage::Suspend(before) => {
-                orders::suspend_or_resume(&mut self.tables, step, before.orders.suspension);
-                self.tables.agenda.then(Stage::CloseUnsent(before));
+                orders::suspend_or_resume(
+                    &mut self.sessions,
+                    &mut self.servers,
+                    &mut self.clock,
+                    step,
+                    before.orders.suspension,
+                );
+                step.agenda.then(Stage::CloseUnsent(before));
             }
             Stage::CloseUnsent(before) => {
-                orders::close_servers_unsent(&mut self.tables, step, before.orders.suspension);
-                reloads::arm_servers(&mut self.tables);
+                orders::close_servers_unsent(&mut self.servers, &mut self.pools, step, before.orders.suspension);
+                reloads::arm_servers(&mut self.servers, step);
             }
         }
     }
@@ -341,59 +479,71 @@ impl Worker {
     fn follow_up(&mut self, step: &mut Step<'_>, followup: Followup) {
         match followup {
             Followup::End(conn, end) => {
-                ends::end_session(&mut self.tables, &mut self.limiters, &mut self.halves, step, conn, *end)
+                // Without sessions the pool's last server can move.
+                self.clock.walk.note_change();
+                ends::end_session(&mut self.sessions, &mut self.servers, &mut self.pools, step, conn, *end);
             }
-            Followup::GoOn(conn) if links::leaves_reverted(&mut self.tables, step, conn) => {}
+            Followup::GoOn(conn)
+                if links::leaves_reverted(&mut self.sessions, &mut self.servers, &mut self.pools, step, conn) => {}
             Followup::GoOn(conn) => self.requests_from_inbox(step, conn),
-            Followup::Release(permits) => {
-                admission::release_permits(&mut self.tables, &mut self.limiters, step, *permits)
+            Followup::Release(permits) => admission::release_permits(self, step, *permits),
+            Followup::Admit(before) => admission::open(self, step, before),
+            Followup::AdmitToPin(pool) => {
+                admission::admit_to_pin(&mut self.sessions, &mut self.servers, &mut self.pools, step, pool)
             }
-            Followup::Admit(before) => admission::open(&mut self.tables, &mut self.limiters, step, before),
-            Followup::AdmitToPin(pool) => admission::admit_to_pin(&mut self.tables, &mut self.limiters, step, pool),
-            Followup::ListenerLost(pool, why) => listener::listener_lost(&mut self.tables, step, pool, *why),
+            Followup::ListenerLost(pool, why) => {
+                listener::listener_lost(&mut self.sessions, &mut self.servers, &mut self.pools, step, pool, *why)
+            }
             Followup::Settle { pool, server, lost } => {
-                definitions::settle_definitions_of(&mut self.tables, &mut self.definitions, step, pool, server, lost)
+                definitions::settle_definitions_of(&mut self.pools, step, pool, server, lost)
             }
         }
     }
 
     fn deadline_reached(&mut self, step: &mut Step<'_>) {
-        admission::tidy_limits(&mut self.tables, &mut self.limiters, step);
-        self.tables.agenda.then(Stage::Deadlines);
+        admission::tidy_limits(self, step);
+        step.agenda.then(Stage::Deadlines);
     }
 
     /// The next deadline that has passed, if there is one.
     fn next_deadline_reached(&mut self, step: &mut Step<'_>) {
-        let Some((at, owner)) = self.tables.clock.deadlines.pop_due(step.now) else { return };
-        self.tables.clock.stopping.walk.note_change();
+        let Some((at, owner)) = self.clock.deadlines.pop_due(step.now) else { return };
+        self.clock.walk.note_change();
         match owner {
             Owner::Conn(conn) => match conn.kind() {
-                Kind::Client => due::session_due(&mut self.tables, &mut self.limiters, step, conn, at),
-                Kind::Server => due::server_due(&mut self.tables, step, conn, at),
-                Kind::Cancel => due::canceller_due(&mut self.tables, step, conn, at),
+                Kind::Client => due::session_due(self, step, conn, at),
+                Kind::Server => due::server_due(self, step, conn, at),
+                Kind::Cancel => {
+                    due::canceller_due(&mut self.sessions, &mut self.servers, &mut self.pools, step, conn, at)
+                }
                 Kind::Login | Kind::Lookup | Kind::Peer => {}
             },
-            Owner::Pool(pool) => due::pool_due(&mut self.tables, step, pool, at),
+            Owner::Pool(pool) => due::pool_due(&mut self.sessions, &mut self.servers, &mut self.pools, step, pool, at),
         }
-        self.tables.agenda.then(Stage::Deadlines);
+        step.agenda.then(Stage::Deadlines);
     }
 }
 
-fn queries_shown(tables: &Tables, look: Look) -> Vec<QueryCounts> {
+fn queries_shown(pools: &Pools, caches: &Caches, look: Look) -> Vec<QueryCounts> {
     if look != Look::Statements {
         return Vec::new();
     }
-    let key = |pool| tables.pools.get(pool).map(|pool| pool.key().clone());
-    tables.caches.statistics.counts(key).collect()
+    let key = |pool| pools.get(pool).map(|pool| pool.key().clone());
+    caches.statistics.counts(key).collect()
 }
 
 impl machine::Machine for Worker {
     fn step(&mut self, now: Time, board: &Board, event: Event<'_>, actions: &mut Actions) {
-        self.take_step(now, board, actions, |worker, step| worker.dispatch(step, event));
+        let event = self.change_plan(event);
+        self.take_step(now, board, actions, |tables, step| {
+            if let Some(event) = event {
+                tables.dispatch(step, event);
+            }
+        });
     }
 
     fn receive(&mut self, now: Time, board: &Board, conn: ConnId, bytes: &[u8], actions: &mut Actions) {
-        self.take_step(now, board, actions, |worker, step| worker.received(step, conn, bytes));
+        self.take_step(now, board, actions, |tables, step| tables.received(step, conn, bytes));
     }
 
     fn backlog(&self, conn: ConnId) -> &[u8] {
@@ -401,30 +551,31 @@ impl machine::Machine for Worker {
     }
 
     fn keep(&mut self, conn: ConnId, bytes: &[u8]) {
-        let mut buffer = self.tables.caches.buffers.take();
-        if let Some(flow) = self.tables.flow_mut(conn) {
+        let mut buffer = self.caches.buffers.take();
+        if let Some(flow) = tables::flow_mut(&mut self.tables.sessions, &mut self.tables.servers, conn) {
             flow.keep(bytes, || std::mem::take(&mut buffer));
         }
         self.recycle(buffer);
     }
 
     fn next_deadline(&self) -> Option<Time> {
-        if self.tables.plan.settings.orders.is_suspended() {
+        if self.plan.settings.orders.is_suspended() {
             return None;
         }
-        let next = self.tables.clock.deadlines.next();
-        let others = [self.limiters.next_at(), self.tables.clock.stopping.walks_at()];
-        others.into_iter().flatten().fold(next, |next, at| Some(next.map_or(at, |next| next.min(at))))
+        let clock = &self.tables.clock;
+        let walk_at = clock.walk.next_at().filter(|_| self.plan.stopping.walks());
+        let others = [self.tables.limiters.next_at(), walk_at];
+        others.into_iter().flatten().fold(clock.deadlines.next(), |next, at| Some(next.map_or(at, |next| next.min(at))))
     }
 
     fn awaits_round_end(&self) -> bool {
-        self.tables.clock.stopping.walks()
+        self.plan.stopping.walks()
             || !self.tables.pools.shared().is_empty()
-            || self.tables.agenda.awaits_round_end()
+            || self.agenda.awaits_round_end()
             || self.tables.servers.cancels.are_awaited()
     }
 
     fn recycle(&mut self, buffer: Vec<u8>) {
-        self.tables.caches.buffers.put_back(buffer);
+        self.caches.buffers.put_back(buffer);
     }
 }

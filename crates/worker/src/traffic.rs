@@ -15,7 +15,6 @@ use link::session::{Admission, Session, SessionState, WaitFor};
 use link::stream::Stream;
 use link::unlinked::begins_with_work;
 use link::{client_messages, counting, replaying, server_messages};
-use machine::Step;
 use machine::action::Source;
 use queueing::classes::ClassId;
 use queueing::commented::Commented;
@@ -23,21 +22,21 @@ use units::deadline::Owner;
 use units::{ConnId, limits};
 use wire::backend::Status;
 
-use crate::Worker;
 use crate::events::{chore_answers, findings, placement, server_logins};
 use crate::limits::admission::Goes;
 use crate::limits::{admission, classes, deadlines, full_queues, linked, permits, pin_queue};
 use crate::servers::{cancellers, closed_servers, disturbances, drains, free_servers, idle_servers, listener};
 use crate::sessions::links::AtOnce;
 use crate::sessions::{console, definitions, halves, links, lost_servers, overdue_queries, replicating, waiters};
-use crate::tables::backpressure;
+use crate::tables::step::Step;
+use crate::tables::{Tables, backpressure, lookups};
 
-impl Worker {
+impl Tables {
     /// Reads a linked session's messages from `at`. Its last batch was refused by a limit that a reload has removed
     /// since.
     #[cold]
     fn pass_over_refused(&mut self, step: &mut Step<'_>, conn: ConnId, bytes: &[u8], source: Source, at: usize) {
-        if let Some(at) = linked::admit_linked(&mut self.tables, &mut self.limiters, step, conn, bytes, at) {
+        if let Some(at) = linked::admit_linked(self, step, conn, bytes, at) {
             self.requests(step, conn, bytes, source, at);
         }
     }
@@ -46,13 +45,17 @@ impl Worker {
     #[inline(never)]
     fn begin_limited(&mut self, step: &mut Step<'_>, conn: ConnId, bytes: &[u8], source: Source) {
         let mut from = 0;
-        while let Some(at) = halves::needs_server(&mut self.tables, &mut self.halves, step, conn, bytes, from) {
-            match admission::admit(&mut self.tables, &mut self.limiters, step, conn, &bytes[at..]) {
+        while let Some(at) =
+            halves::needs_server(&mut self.sessions, &mut self.servers, &mut self.pools, step, conn, bytes, from)
+        {
+            match admission::admit(self, step, conn, &bytes[at..]) {
                 Goes::On => {
-                    let class = self.class_for(conn, &bytes[at..]);
+                    let class = self.class_for(step, conn, &bytes[at..]);
                     return self.acquire_for(step, conn, bytes, source, at, class);
                 }
-                Goes::Later => return backpressure::stash(&mut self.tables, step, conn, &bytes[at..]),
+                Goes::Later => {
+                    return backpressure::stash(&mut self.sessions, &mut self.servers, step, conn, &bytes[at..]);
+                }
                 Goes::PassedOver => from = at,
             }
         }
@@ -60,13 +63,13 @@ impl Worker {
 
     /// The class in which a session requests a server for `bytes`, and what was read of their comments for that.
     #[inline(always)]
-    fn class_for(&mut self, conn: ConnId, bytes: &[u8]) -> (ClassId, Commented) {
-        let claim = self.tables.sessions[conn].claim();
+    fn class_for(&mut self, step: &mut Step<'_>, conn: ConnId, bytes: &[u8]) -> (ClassId, Commented) {
+        let claim = self.sessions[conn].claim();
         // A session that the limits of its class have admitted stays in that class.
-        if self.tables.plan.settings.classes.is_single() || matches!(claim.admission(), Admission::In { .. }) {
+        if step.plan.settings.classes.is_single() || matches!(claim.admission(), Admission::In { .. }) {
             return (claim.class(), Commented::Unread);
         }
-        classes::classify(&mut self.tables, conn, bytes)
+        classes::classify(&mut self.sessions, &mut self.pools, step, conn, bytes)
     }
 
     /// A session of this class needs a server for `bytes` from `at`. It gets an idle one, or waits.
@@ -79,42 +82,72 @@ impl Worker {
         at: usize,
         (class, commented): (ClassId, Commented),
     ) {
-        let session = &mut self.tables.sessions[conn];
+        let session = &mut self.sessions[conn];
         session.requests(step.now);
         let pool = session.pool();
-        if self.tables.clock.stopping.refuses_new_work() {
-            self.tables.agenda.refuse(conn, EndReason::ShuttingDown);
+        if step.plan.stopping.refuses_new_work() {
+            step.agenda.refuse(conn, EndReason::ShuttingDown);
             return;
         }
         // Sessions that already wait come first.
         let may_take = |pool: &Pool| pool.queue().admits(class) && !pool.known().is_awaited();
-        let entry = &self.tables.pools[pool];
+        let entry = &self.pools[pool];
         let (may_take, bounded) = (may_take(entry), entry.rules().max_pinned() > 0);
-        if bounded && pin_queue::must_wait_to_pin(&mut self.tables, step, conn, &bytes[at..]) {
-            backpressure::stash(&mut self.tables, step, conn, &bytes[at..]);
-            deadlines::apply_deadline(&mut self.tables, &mut self.limiters, step, conn, &bytes[at..], commented);
+        if bounded && pin_queue::must_wait_to_pin(&mut self.sessions, &mut self.pools, step, conn, &bytes[at..]) {
+            backpressure::stash(&mut self.sessions, &mut self.servers, step, conn, &bytes[at..]);
+            deadlines::apply_deadline(
+                &mut self.sessions,
+                &mut self.servers,
+                &mut self.pools,
+                step,
+                conn,
+                &bytes[at..],
+                commented,
+            );
             return;
         }
-        let server = if may_take { idle_servers::take_idle(&mut self.tables, step, pool, Some(conn)) } else { None };
-        let server = server.map(|server| disturbances::rotate(&mut self.tables, step, pool, conn, server));
+        let server = if may_take {
+            idle_servers::take_idle(&mut self.sessions, &mut self.servers, &mut self.pools, step, pool, Some(conn))
+        } else {
+            None
+        };
+        let server =
+            server.map(|server| disturbances::rotate(&mut self.servers, &mut self.pools, step, pool, conn, server));
         match server {
-            Some(server) if self.tables.caches.server_names.are_used() => {
+            Some(server) if step.caches.server_names.are_used() => {
                 // The server's name depends on what the session asks for: that is looked for where a session's bytes wait.
-                backpressure::stash(&mut self.tables, step, conn, &bytes[at..]);
-                if links::link(&mut self.tables, step, conn, server) {
+                backpressure::stash(&mut self.sessions, &mut self.servers, step, conn, &bytes[at..]);
+                if links::link(&mut self.sessions, &mut self.servers, &mut self.pools, step, conn, server) {
                     self.requests_from_inbox(step, conn);
                 }
             }
-            Some(server) => match links::link(&mut self.tables, step, conn, server) {
-                true => self.requests(step, conn, bytes, source, at),
-                false => backpressure::stash(&mut self.tables, step, conn, &bytes[at..]),
-            },
+            Some(server) => {
+                match links::link(&mut self.sessions, &mut self.servers, &mut self.pools, step, conn, server) {
+                    true => self.requests(step, conn, bytes, source, at),
+                    false => backpressure::stash(&mut self.sessions, &mut self.servers, step, conn, &bytes[at..]),
+                }
+            }
             None => {
                 // A waiting session is not read any more once its backlog is large enough.
-                waiters::begin_waiting(&mut self.tables, step, conn, WaitFor::Server);
-                backpressure::stash(&mut self.tables, step, conn, &bytes[at..]);
-                deadlines::apply_deadline(&mut self.tables, &mut self.limiters, step, conn, &bytes[at..], commented);
-                full_queues::bound_queue(&mut self.tables, &mut self.limiters, step, conn);
+                waiters::begin_waiting(
+                    &mut self.sessions,
+                    &mut self.servers,
+                    &mut self.pools,
+                    step,
+                    conn,
+                    WaitFor::Server,
+                );
+                backpressure::stash(&mut self.sessions, &mut self.servers, step, conn, &bytes[at..]);
+                deadlines::apply_deadline(
+                    &mut self.sessions,
+                    &mut self.servers,
+                    &mut self.pools,
+                    step,
+                    conn,
+                    &bytes[at..],
+                    commented,
+                );
+                full_queues::bound_queue(&mut self.sessions, &mut self.servers, &mut self.pools, step, conn);
             }
         }
     }
@@ -122,14 +155,14 @@ impl Worker {
     /// A session without a server has these bytes and no others.
     #[inline(always)]
     fn begin_first(&mut self, step: &mut Step<'_>, conn: ConnId, bytes: &[u8]) {
-        let incoming = self.tables.sessions[conn].incoming();
+        let incoming = self.sessions[conn].incoming();
         let is_work = begins_with_work(bytes) && incoming.skip() == 0 && !incoming.discards_batch();
         if !is_work || !self.limiters.is_none() {
             return self.begin(step, conn, bytes, Source::Chunk);
         }
-        self.halves.forget(conn);
-        let class = self.class_for(conn, bytes);
-        match links::begin(&mut self.tables, step, conn, bytes, class.0) {
+        self.sessions.halves.forget(conn);
+        let class = self.class_for(step, conn, bytes);
+        match links::begin(&mut self.sessions, &mut self.servers, &mut self.pools, step, conn, bytes, class.0) {
             AtOnce::Done => {}
             // The text was read already, and is read again for its effects.
             AtOnce::Linked(conn) => self.read_requests(step, conn, bytes, Source::Chunk, 0, false),
@@ -139,24 +172,31 @@ impl Worker {
 
     /// Bytes of a server that is logging in.
     fn login_received(&mut self, step: &mut Step<'_>, conn: ConnId, bytes: &[u8]) {
-        let server = &mut self.tables.servers.table[conn];
-        let pool = &self.tables.pools[server.pool()];
+        let server = &mut self.servers.table[conn];
+        let pool = &self.pools[server.pool()];
         let mut inbox = server.incoming_mut().take_inbox();
         inbox.extend_from_slice(bytes);
         let mut at = 0;
-        let mut login = ServerLogin {
-            step,
-            conn,
-            server,
-            pool,
-            settings: &self.tables.plan.settings,
-            random: &mut self.tables.servers.random,
-        };
+        let (settings, random) = (&step.plan.settings, &mut self.servers.random);
+        let mut login = ServerLogin { step: &mut step.machine, conn, server, pool, settings, random };
         match login.read(&inbox, &mut at) {
             Ok(LoginEnd::Open) => {}
-            Ok(LoginEnd::Ready) => server_logins::logged_in(&mut self.tables, step, conn),
-            Ok(LoginEnd::Refused(error)) => lost_servers::login_refused(&mut self.tables, step, conn, error),
-            Err(how) => return lost_servers::login_failed(&mut self.tables, step, conn, how.into()),
+            Ok(LoginEnd::Ready) => {
+                server_logins::logged_in(&mut self.sessions, &mut self.servers, &mut self.pools, step, conn)
+            }
+            Ok(LoginEnd::Refused(error)) => {
+                lost_servers::login_refused(&mut self.sessions, &mut self.servers, &mut self.pools, step, conn, error)
+            }
+            Err(how) => {
+                return lost_servers::login_failed(
+                    &mut self.sessions,
+                    &mut self.servers,
+                    &mut self.pools,
+                    step,
+                    conn,
+                    how.into(),
+                );
+            }
         }
         self.keep_login_rest(step, conn, &inbox[at..]);
     }
@@ -164,7 +204,7 @@ impl Worker {
     /// Keeps the bytes after the part of the login that could be read: more of the login, or later messages.
     fn keep_login_rest(&mut self, step: &mut Step<'_>, conn: ConnId, rest: &[u8]) {
         // The login was refused, and the server is gone.
-        let Some(server) = self.tables.servers.get_mut(conn) else { return };
+        let Some(server) = self.servers.get_mut(conn) else { return };
         if rest.is_empty() {
             return;
         }
@@ -176,7 +216,14 @@ impl Worker {
         if matches!(server.state(), ServerState::Own(_)) {
             // Kept as the beginning of what comes next.
             server.incoming_mut().keep(rest);
-            return replicating::own_server_said(&mut self.tables, &mut self.limiters, step, conn, &[]);
+            return replicating::own_server_said(
+                &mut self.sessions,
+                &mut self.servers,
+                &mut self.pools,
+                step,
+                conn,
+                &[],
+            );
         }
         let source = step.actions.next_kept();
         let rest = rest.to_vec();
@@ -186,7 +233,7 @@ impl Worker {
 
     /// Bytes of a client.
     pub(crate) fn client_received(&mut self, step: &mut Step<'_>, conn: ConnId, bytes: &[u8]) {
-        match self.tables.caches.screen {
+        match step.caches.screen {
             None => self.client_said(step, conn, bytes),
             Some(screen) => self.client_said_within(step, conn, bytes, screen),
         }
@@ -196,8 +243,7 @@ impl Worker {
     #[cold]
     fn client_said_within(&mut self, step: &mut Step<'_>, conn: ConnId, bytes: &[u8], screen: Screen) {
         // It may have been closed in this round. The console has bounds of its own.
-        let found =
-            self.tables.sessions.get(conn).filter(|session| !matches!(session.state(), SessionState::Console { .. }));
+        let found = self.sessions.get(conn).filter(|session| !matches!(session.state(), SessionState::Console { .. }));
         let incoming = found.map(|session| session.incoming());
         let Some(stopped) = incoming.and_then(|said| screen.stops(said.skip(), said.inbox(), bytes, true)) else {
             return self.client_said(step, conn, bytes);
@@ -205,24 +251,24 @@ impl Worker {
         if stopped.at > 0 {
             self.client_said(step, conn, &bytes[..stopped.at]);
         }
-        self.tables.agenda.refuse(conn, stopped.why);
+        step.agenda.refuse(conn, stopped.why);
     }
 
     fn client_said(&mut self, step: &mut Step<'_>, conn: ConnId, bytes: &[u8]) {
         // It may have been closed in this round.
-        let Some(session) = self.tables.sessions.get_mut(conn) else { return };
+        let Some(session) = self.sessions.get_mut(conn) else { return };
         session.progresses(step.now);
-        if let Some(pool) = self.tables.pools.get_mut(session.pool()) {
+        if let Some(pool) = self.pools.get_mut(session.pool()) {
             pool.counts_mut().count_received(bytes.len());
         }
         match session.state() {
             SessionState::Linked { server } => {
-                if self.tables.servers[server].holds_messages() {
+                if self.servers[server].holds_messages() {
                     // It may wait only for the rest of a message.
                     let stirs = session.incoming().discards_batch() || !self.limiters.is_none();
-                    backpressure::stash(&mut self.tables, step, conn, bytes);
+                    backpressure::stash(&mut self.sessions, &mut self.servers, step, conn, bytes);
                     if stirs {
-                        self.tables.agenda.reconsider(conn);
+                        step.agenda.reconsider(conn);
                     }
                 } else {
                     self.requests(step, conn, bytes, Source::Chunk, 0);
@@ -232,21 +278,23 @@ impl Worker {
                 self.begin_first(step, conn, bytes);
             }
             SessionState::Idle { .. } => {
-                backpressure::stash(&mut self.tables, step, conn, bytes);
-                if !self.tables.view().waits_for_listener(conn) {
+                backpressure::stash(&mut self.sessions, &mut self.servers, step, conn, bytes);
+                if !lookups::waits_for_listener(&self.sessions, conn) {
                     self.begin_from_inbox(step, conn);
                 }
             }
             SessionState::Console { .. } => {
-                backpressure::stash(&mut self.tables, step, conn, bytes);
-                console::console_received(&mut self.tables, step, conn);
+                backpressure::stash(&mut self.sessions, &mut self.servers, step, conn, bytes);
+                console::console_received(&mut self.sessions, step, conn);
                 // Commands that the worker answers itself have made room at once.
-                backpressure::balance_if_paused(&mut self.tables, step, conn);
+                backpressure::balance_if_paused(&mut self.sessions, &mut self.servers, step, conn);
             }
             SessionState::Waiting { .. } | SessionState::Welcoming { .. } | SessionState::Opening { .. } => {
-                backpressure::stash(&mut self.tables, step, conn, bytes)
+                backpressure::stash(&mut self.sessions, &mut self.servers, step, conn, bytes)
             }
-            SessionState::Replicating { .. } => replicating::client_said(&mut self.tables, step, conn, bytes),
+            SessionState::Replicating { .. } => {
+                replicating::client_said(&mut self.sessions, &mut self.servers, step, conn, bytes)
+            }
             SessionState::Leaving { .. } => {}
         }
     }
@@ -255,11 +303,15 @@ impl Worker {
     #[inline]
     pub(crate) fn place(&mut self, step: &mut Step<'_>, server: ConnId) {
         let is_limited = !self.limiters.is_none();
-        let began = if is_limited { AtOnce::Declined } else { links::serve_next(&mut self.tables, step, server) };
+        let began = if is_limited {
+            AtOnce::Declined
+        } else {
+            links::serve_next(&mut self.sessions, &mut self.servers, &mut self.pools, step, server)
+        };
         let served = match began {
             AtOnce::Done => return,
             AtOnce::Linked(conn) => Some(conn),
-            AtOnce::Declined => placement::place(&mut self.tables, &mut self.limiters, step, server),
+            AtOnce::Declined => placement::place(&mut self.sessions, &mut self.servers, &mut self.pools, step, server),
         };
         if let Some(conn) = served {
             self.requests_from_inbox(step, conn);
@@ -271,15 +323,17 @@ impl Worker {
         if !self.limiters.is_none() {
             return self.begin_limited(step, conn, bytes, source);
         }
-        if let Some(at) = halves::needs_server(&mut self.tables, &mut self.halves, step, conn, bytes, 0) {
-            let class = self.class_for(conn, &bytes[at..]);
+        if let Some(at) =
+            halves::needs_server(&mut self.sessions, &mut self.servers, &mut self.pools, step, conn, bytes, 0)
+        {
+            let class = self.class_for(step, conn, &bytes[at..]);
             self.acquire_for(step, conn, bytes, source, at, class);
         }
     }
 
     /// Like [`begin`], with the session's kept bytes.
     fn begin_from_inbox(&mut self, step: &mut Step<'_>, conn: ConnId) {
-        let session = &mut self.tables.sessions[conn];
+        let session = &mut self.sessions[conn];
         let inbox = session.incoming_mut().take_inbox();
         let source = step.actions.next_kept();
         // Reading continues if it had paused because the backlog was full.
@@ -287,17 +341,17 @@ impl Worker {
         self.begin(step, conn, &inbox, source);
         step.actions.keep(inbox);
         if !reading {
-            backpressure::balance_session(&mut self.tables, step, conn);
+            backpressure::balance_session(&mut self.sessions, &mut self.servers, step, conn);
         }
     }
 
     /// Reads a linked session's kept bytes.
     pub(crate) fn requests_from_inbox(&mut self, step: &mut Step<'_>, conn: ConnId) {
         // It may have ended or lost its server since it was put on the agenda.
-        let linked = self.tables.sessions.get_mut(conn).filter(|session| session.server().is_some());
+        let linked = self.sessions.get_mut(conn).filter(|session| session.server().is_some());
         let Some(session) = linked else { return };
         if let SessionState::Replicating { .. } = session.state() {
-            return replicating::client_said(&mut self.tables, step, conn, &[]);
+            return replicating::client_said(&mut self.sessions, &mut self.servers, step, conn, &[]);
         }
         let inbox = session.incoming_mut().take_inbox();
         let source = step.actions.next_kept();
@@ -305,7 +359,7 @@ impl Worker {
         self.requests(step, conn, &inbox, source, 0);
         step.actions.keep(inbox);
         if !reading {
-            backpressure::balance_session(&mut self.tables, step, conn);
+            backpressure::balance_session(&mut self.sessions, &mut self.servers, step, conn);
         }
     }
 
@@ -314,7 +368,7 @@ impl Worker {
     fn requests(&mut self, step: &mut Step<'_>, conn: ConnId, bytes: &[u8], source: Source, at: usize) {
         if self.limiters.is_none() {
             self.read_requests(step, conn, bytes, source, at, true);
-        } else if let Some(at) = linked::admit_linked(&mut self.tables, &mut self.limiters, step, conn, bytes, at) {
+        } else if let Some(at) = linked::admit_linked(self, step, conn, bytes, at) {
             self.read_requests(step, conn, bytes, source, at, false);
         }
     }
@@ -330,25 +384,26 @@ impl Worker {
         at: usize,
         may_be_lone: bool,
     ) {
-        let others = definitions::other_workers(&self.tables);
-        let session = &mut self.tables.sessions[conn];
+        let others = definitions::other_workers(step.plan);
+        let session = &mut self.sessions[conn];
         // It may have ended since it was put on the agenda.
         let Some(server_id) = session.server() else { return };
         // The server may have been closed in this step, which ends the session too.
-        let Some(server) = self.tables.servers.get_mut(server_id) else { return };
-        let pool = &mut self.tables.pools[session.pool()];
+        let Some(server) = self.servers.get_mut(server_id) else { return };
+        let pool = &mut self.pools[session.pool()];
         let mut link = Link::new((conn, session), (server_id, server), pool);
-        let caches = &mut self.tables.caches;
         if may_be_lone
             && let Some(mut plain) = link.plain()
-            && plain.send_query(step.now, (bytes, source, at), caches, step.actions)
+            && plain.send_query(step.now, (bytes, source, at), step.caches, step.machine.actions)
         {
-            return links::sent_plainly(&mut self.tables, step, conn, server_id);
+            let (sessions, servers, pools) = (&mut self.sessions, &mut self.servers, &mut self.pools);
+            return links::sent_plainly(sessions, servers, pools, step, conn, server_id);
         }
         if link.session().incoming().discards_batch() {
             return self.pass_over_refused(step, conn, bytes, source, at);
         }
-        let mut requests = link.requests(step.now, (bytes, source, at), caches, others, step.actions);
+        let now = step.now;
+        let mut requests = link.requests(now, (bytes, source, at), step.caches, others, step.machine.actions);
         let ledger = requests.link.server().ledger();
         let (was_calm, was_done) = (ledger.is_clear(), ledger.owed().owes_no_client());
         let end = client_messages::read(&mut requests);
@@ -356,37 +411,36 @@ impl Worker {
         let Requests { link, definitions, attends, queries, .. } = requests;
         let (session, server, pool) = link.into_parts();
         let attends = attends.then_some(pool.id());
-        counting::sent(server, step.now, was_done, was_calm);
+        counting::sent(server, now, was_done, was_calm);
         let crowded = server.hold().is_on() && session.incoming().inbox().len() >= limits::CHUNK_LEN_MAX;
         let deep = server.ledger().depth() >= limits::OWED_MAX || crowded;
-        let is_faulty = machine::sabotage::is_on(&self.tables.plan.settings);
+        let is_faulty = machine::sabotage::is_on(&step.plan.settings);
         let may_be_done = server.is_clean() || server.end().close_needed().is_some() || is_faulty;
         let is_timed = pool.rules().times_links() || session.is_torn() || !session.flow().is_clear();
-        definitions
-            .iter()
-            .for_each(|definition| self.definitions.note(self.tables.pools.iter_mut(), step.now, definition));
+        definitions.iter().for_each(|definition| self.pools.note_definition(step.now, definition));
         if let Err(ending) = end {
-            return self.tables.agenda.end_by_request(conn, ending);
+            return step.agenda.end_by_request(conn, ending);
         }
         if !self.limiters.is_none() {
-            permits::count_for_limits(&mut self.tables, &mut self.limiters, step, conn, 0, queries);
+            permits::count_for_limits(&mut self.sessions, &mut self.limiters, step, conn, 0, queries);
         }
         if let Some(pool) = attends {
-            listener::attend(&mut self.tables, step, pool);
-            self.tables.agenda.arm(Owner::Conn(conn));
+            listener::attend(&mut self.sessions, &mut self.servers, &mut self.pools, step, pool);
+            step.agenda.arm(Owner::Conn(conn));
         }
         if deep {
-            backpressure::balance_session(&mut self.tables, step, conn);
+            backpressure::balance_session(&mut self.sessions, &mut self.servers, step, conn);
         }
-        let is_released = may_be_done && links::release_if_done(&mut self.tables, step, server_id);
+        let is_released = may_be_done
+            && links::release_if_done(&mut self.sessions, &mut self.servers, &mut self.pools, step, server_id);
         if is_timed && !is_released {
-            self.tables.agenda.arm(Owner::Conn(conn));
+            step.agenda.arm(Owner::Conn(conn));
         }
     }
 
     /// Bytes of a server.
     pub(crate) fn server_received(&mut self, step: &mut Step<'_>, conn: ConnId, bytes: &[u8]) {
-        match self.tables.caches.screen {
+        match step.caches.screen {
             None => self.server_said(step, conn, bytes),
             Some(screen) => self.server_said_within(step, conn, bytes, screen),
         }
@@ -395,7 +449,7 @@ impl Worker {
     /// The same where some messages may not pass. What the pooler asks for itself always may.
     #[cold]
     fn server_said_within(&mut self, step: &mut Step<'_>, conn: ConnId, bytes: &[u8], screen: Screen) {
-        let found = self.tables.servers.get(conn).filter(|server| server.session().is_some());
+        let found = self.servers.get(conn).filter(|server| server.session().is_some());
         let incoming = found.map(|server| server.incoming());
         let Some(stopped) = incoming.and_then(|said| screen.stops(said.skip(), said.inbox(), bytes, false)) else {
             return self.server_said(step, conn, bytes);
@@ -404,19 +458,26 @@ impl Worker {
             self.server_said(step, conn, &bytes[..stopped.at]);
         }
         // What came before may have ended it.
-        if self.tables.servers.get(conn).is_some_and(|server| server.session().is_some()) {
+        if self.servers.get(conn).is_some_and(|server| server.session().is_some()) {
             let (code, why) = (stopped.why.code(), CloseReason::Barred { what: stopped.why });
-            lost_servers::server_lost(&mut self.tables, &mut self.limiters, step, conn, code, why);
+            lost_servers::server_lost(&mut self.sessions, &mut self.servers, &mut self.pools, step, conn, code, why);
         }
     }
 
     fn server_said(&mut self, step: &mut Step<'_>, conn: ConnId, bytes: &[u8]) {
-        match self.tables.servers.get(conn).map(|server| server.state()) {
+        match self.servers.get(conn).map(|server| server.state()) {
             None => {}
-            Some(ServerState::Connecting) => server_logins::server_answered(&mut self.tables, step, conn, bytes),
+            Some(ServerState::Connecting) => server_logins::server_answered(
+                &mut self.sessions,
+                &mut self.servers,
+                &mut self.pools,
+                step,
+                conn,
+                bytes,
+            ),
             Some(ServerState::LoggingIn(_)) => self.login_received(step, conn, bytes),
             Some(ServerState::Own(_)) => {
-                replicating::own_server_said(&mut self.tables, &mut self.limiters, step, conn, bytes)
+                replicating::own_server_said(&mut self.sessions, &mut self.servers, &mut self.pools, step, conn, bytes)
             }
             Some(_) => self.answers(step, conn, bytes, Source::Chunk),
         }
@@ -425,12 +486,12 @@ impl Worker {
     /// Bytes of a server that has logged in.
     #[inline(always)]
     fn answers(&mut self, step: &mut Step<'_>, conn: ConnId, bytes: &[u8], source: Source) {
-        let others = definitions::other_workers(&self.tables);
-        let server = &mut self.tables.servers.table[conn];
+        let others = definitions::other_workers(step.plan);
+        let server = &mut self.servers.table[conn];
         server.count_drained(bytes.len());
         let client = server.session();
-        let pool = &mut self.tables.pools[server.pool()];
-        let mut session = client.map(|id| (id, &mut self.tables.sessions[id]));
+        let pool = &mut self.pools[server.pool()];
+        let mut session = client.map(|id| (id, &mut self.sessions[id]));
         let mut stream = Stream::new(bytes, source, 0);
         if let Some((id, session)) = &mut session
             && self.limiters.is_none()
@@ -439,31 +500,35 @@ impl Worker {
             if let Some(mut plain) = link.plain()
                 && plain.is_between_messages()
             {
-                let statistics = &mut self.tables.caches.statistics;
-                let (passed, status) = plain.answered(step.now, bytes, statistics);
+                let (passed, status) = plain.answered(step.now, bytes, &mut step.caches.statistics);
                 stream.pass(passed);
                 if status.is_some() {
                     plain.pass_on(bytes.len());
-                    step.actions.send(*id, source, 0, bytes.len());
                     let id = *id;
-                    if status == Some(Status::Idle)
-                        && self.tables.servers.chaos.is_none()
-                        && !machine::sabotage::is_on(&self.tables.plan.settings)
-                        && links::end_plainly(plain, step, &mut self.tables.agenda)
-                    {
+                    step.actions.send(id, source, 0, bytes.len());
+                    let may_end = status == Some(Status::Idle) && self.servers.chaos.is_none();
+                    if may_end && links::end_plainly(plain, step) {
                         return;
                     }
-                    if !links::release_if_done(&mut self.tables, step, conn) {
-                        findings::stays_linked(&mut self.tables, &mut self.limiters, step, conn, id);
+                    if !links::release_if_done(&mut self.sessions, &mut self.servers, &mut self.pools, step, conn) {
+                        findings::stays_linked(
+                            &mut self.sessions,
+                            &mut self.servers,
+                            &mut self.pools,
+                            step,
+                            conn,
+                            id,
+                            false,
+                        );
                     }
                     return;
                 }
             }
         }
-        let notifiers = listener::notifiers(&self.tables, conn);
-        let server = &mut self.tables.servers[conn];
-        let pool = &mut self.tables.pools[server.pool()];
-        let session = client.map(|id| (id, &mut self.tables.sessions[id]));
+        let notifiers = listener::notifiers(&self.sessions, &self.servers, conn);
+        let server = &mut self.servers[conn];
+        let pool = &mut self.pools[server.pool()];
+        let session = client.map(|id| (id, &mut self.sessions[id]));
         let (id, before) = (pool.id(), pool.counts().totals().transactions);
         let mut answers = Answers {
             notifiers,
@@ -473,8 +538,8 @@ impl Worker {
             session,
             pool,
             others,
-            caches: &mut self.tables.caches,
-            actions: step.actions,
+            caches: step.caches,
+            actions: step.machine.actions,
             stream,
             findings: Findings::default(),
         };
@@ -482,83 +547,135 @@ impl Worker {
         answers.flush();
         answers.findings.reverted = answers.tracker().is_some_and(|tracker| tracker.is_reverted());
         let mut findings = answers.findings;
-        definitions::act_on_definitions(&mut self.tables, &mut self.definitions, step, conn, &mut findings);
+        definitions::act_on_definitions(&mut self.servers, &mut self.pools, step, conn, &mut findings);
         if !self.limiters.is_none() {
-            permits::count_ended(&mut self.tables, &mut self.limiters, step, client, id, before);
+            permits::count_ended(&mut self.sessions, &mut self.pools, &mut self.limiters, step, client, id, before);
         }
         match end {
             Ok(()) => self.act_on(step, conn, findings),
-            Err(how) => lost_servers::break_server(&mut self.tables, &mut self.limiters, step, conn, how.into()),
+            Err(how) => lost_servers::break_server(
+                &mut self.sessions,
+                &mut self.servers,
+                &mut self.pools,
+                step,
+                conn,
+                how.into(),
+            ),
         }
     }
 
     fn act_on(&mut self, step: &mut Step<'_>, conn: ConnId, findings: Findings) {
         let (mut chore_error, mut rows) = (None, Vec::new());
         if let Some(mut words) = findings.words {
-            listener::notify_all(&mut self.tables, step, conn, std::mem::take(&mut words.notifications));
+            listener::notify_all(
+                &mut self.sessions,
+                &mut self.servers,
+                &mut self.pools,
+                step,
+                conn,
+                std::mem::take(&mut words.notifications),
+            );
             chore_error = words.chore_error.take();
             rows = std::mem::take(&mut words.rows);
-            if findings::act_on_words(&mut self.tables, &mut self.limiters, step, conn, *words) {
+            if findings::act_on_words(&mut self.sessions, &mut self.servers, &mut self.pools, step, conn, *words) {
                 return;
             }
         }
         if findings.transaction_block {
-            closed_servers::refuse_transaction_block(&mut self.tables, step, conn);
+            closed_servers::refuse_transaction_block(&mut self.servers, &mut self.pools, step, conn);
             return;
         }
-        let server = &mut self.tables.servers[conn];
+        let server = &mut self.servers[conn];
         match *server.state() {
             ServerState::Linked(session) => {
                 let (held, struck) = (server.hold().is_on(), server.cancel().may_strike_next());
-                let pool = &mut self.tables.pools[server.pool()];
-                let session_value = &mut self.tables.sessions[session];
-                let tracked = &self.tables.caches.tracked;
+                let pool = &mut self.pools[server.pool()];
+                let session_value = &mut self.sessions[session];
+                let tracked = &step.caches.tracked;
                 if findings.replayed {
-                    replaying::accepted(step, session, session_value, server, pool, tracked);
+                    replaying::accepted(&mut step.machine, session, session_value, server, pool, tracked);
                 }
                 if findings.prelude_skipped_query {
-                    end_skipping(step, conn, server);
+                    end_skipping(&mut step.machine, conn, server);
                 }
                 if findings.reverted {
-                    replaying::restore(step, session_value, conn, server, tracked);
+                    replaying::restore(&mut step.machine, session_value, conn, server, tracked);
                 }
                 if findings.subscriptions
-                    && listener::note_transaction_over(&mut self.tables, step, conn, session, findings.withheld)
+                    && listener::note_transaction_over(
+                        &mut self.sessions,
+                        &mut self.servers,
+                        &mut self.pools,
+                        step,
+                        conn,
+                        session,
+                        findings.withheld,
+                    )
                 {
                     return;
                 }
-                question_syncs(step, conn, &mut self.tables.servers[conn]);
-                let opens = held && links::ends_hold(&mut self.tables, conn, session);
-                let leaves = opens && links::leaves_lost_base(&mut self.tables, step, conn, session);
+                question_syncs(step, conn, &mut self.servers[conn]);
+                let opens = held && links::ends_hold(&mut self.sessions, &mut self.servers, conn, session);
+                let leaves = opens
+                    && links::leaves_lost_base(
+                        &mut self.sessions,
+                        &mut self.servers,
+                        &mut self.pools,
+                        step,
+                        conn,
+                        session,
+                    );
                 if opens && !leaves {
                     self.requests_from_inbox(step, session);
                 }
                 // Or it was closed by `server_fast_close`: its session is on the agenda.
-                if leaves || opens && self.tables.servers.get(conn).is_none() {
+                if leaves || opens && self.servers.get(conn).is_none() {
                     return;
                 }
-                cancellers::cancel_if_requested(&mut self.tables, step, conn);
-                if self.tables.servers[conn].ledger().depth() < limits::OWED_MAX / 2 {
-                    backpressure::balance_if_paused(&mut self.tables, step, session);
+                cancellers::cancel_if_requested(&mut self.servers, &mut self.pools, step, conn);
+                if self.servers[conn].ledger().depth() < limits::OWED_MAX / 2 {
+                    backpressure::balance_if_paused(&mut self.sessions, &mut self.servers, step, session);
                 }
-                if !links::release_if_done(&mut self.tables, step, conn) {
+                if !links::release_if_done(&mut self.sessions, &mut self.servers, &mut self.pools, step, conn) {
                     if struck {
-                        overdue_queries::wait_for_cancel(&mut self.tables, conn);
+                        overdue_queries::wait_for_cancel(&mut self.servers, conn);
                     }
-                    findings::stays_linked(&mut self.tables, &mut self.limiters, step, conn, session);
+                    let is_limited = !self.limiters.is_none();
+                    findings::stays_linked(
+                        &mut self.sessions,
+                        &mut self.servers,
+                        &mut self.pools,
+                        step,
+                        conn,
+                        session,
+                        is_limited,
+                    );
                 }
             }
             ServerState::Busy(chore) => {
-                if let Some(chaos) = self.tables.servers.chaos.as_mut().filter(|_| !rows.is_empty()) {
+                if let Some(chaos) = self.servers.chaos.as_mut().filter(|_| !rows.is_empty()) {
                     chaos.rows(conn, rows);
                 }
-                chore_answers::chore_progress(&mut self.tables, &mut self.limiters, step, conn, chore, chore_error);
+                chore_answers::chore_progress(
+                    &mut self.sessions,
+                    &mut self.servers,
+                    &mut self.pools,
+                    step,
+                    conn,
+                    chore,
+                    chore_error,
+                );
             }
-            ServerState::Draining { .. } => drains::drain_progress(&mut self.tables, step, conn),
-            ServerState::Listening => {
-                chore_answers::listener_progress(&mut self.tables, &mut self.limiters, step, conn, chore_error)
-            }
-            ServerState::Idle | ServerState::Held => free_servers::free(&mut self.tables, step, conn),
+            ServerState::Draining { .. } => drains::drain_progress(&mut self.servers, &mut self.pools, step, conn),
+            ServerState::Listening => chore_answers::listener_progress(
+                &mut self.sessions,
+                &mut self.servers,
+                &mut self.pools,
+                step,
+                conn,
+                chore_error,
+            ),
+            ServerState::Idle | ServerState::Held => free_servers::free(&mut self.servers, &mut self.pools, step, conn),
             ServerState::Connecting | ServerState::LoggingIn(_) | ServerState::Own(_) => {}
         }
     }
@@ -566,13 +683,13 @@ impl Worker {
     /// A released session has more bytes.
     #[inline(never)]
     pub(crate) fn reconsider(&mut self, step: &mut Step<'_>, conn: ConnId) {
-        if let Some(server) = self.tables.sessions.get(conn).and_then(Session::server) {
-            return linked::go_on_linked(&mut self.tables, conn, server);
+        if let Some(server) = self.sessions.get(conn).and_then(Session::server) {
+            return linked::go_on_linked(&mut self.sessions, &mut self.servers, step, conn, server);
         }
-        let idle = self.tables.sessions.get(conn).is_some_and(|session| {
+        let idle = self.sessions.get(conn).is_some_and(|session| {
             matches!(session.state(), SessionState::Idle { .. }) && !session.incoming().inbox().is_empty()
         });
-        if idle && !self.tables.view().waits_for_listener(conn) {
+        if idle && !lookups::waits_for_listener(&self.sessions, conn) {
             self.begin_from_inbox(step, conn);
         }
     }

@@ -8,7 +8,6 @@ use link::moving;
 use link::pinned::count_pinned;
 use link::server::{Arrived, CloseReason, Group, Server, ServerState};
 use link::session::SessionState;
-use machine::Step;
 use machine::action::Action;
 use machine::mail::{TakeIn, ToCoordinator};
 use machine::moved_server::MovedServer;
@@ -21,77 +20,91 @@ use units::{ConnId, PoolId, PoolKey};
 use crate::events::loans_received;
 use crate::servers::{chores, closed_servers, new_pools};
 use crate::sessions::{faults, links, welcome};
-use crate::tables::open_definitions::OpenDefinitions;
-use crate::tables::{Tables, suspension};
+use crate::tables::owners::{Plan, Pools, Servers, Sessions};
+use crate::tables::step::Step;
+use crate::tables::suspension;
 
 /// Takes in what another process has handed over.
-pub(crate) fn take_in(tables: &mut Tables, definitions: &mut OpenDefinitions, step: &mut Step<'_>, arrived: TakeIn) {
+pub(crate) fn take_in(
+    sessions: &mut Sessions,
+    servers: &mut Servers,
+    pools: &mut Pools,
+    step: &mut Step<'_>,
+    arrived: TakeIn,
+) {
     let TakeIn { luggage, pool, homes, life } = arrived;
-    let is_expected = life == tables.plan.life;
+    let is_expected = life == step.plan.life;
     let is_console = luggage.session.as_ref().is_some_and(|session| session.console.is_some());
-    let is_known = is_console || has_pool(tables, definitions, pool, &luggage.key, homes);
-    if let Some(entry) = tables.pools.get_mut(pool) {
+    let is_known = is_console || has_pool(pools, step.plan, pool, &luggage.key, homes);
+    if let Some(entry) = pools.get_mut(pool) {
         // A client that has logged in here has proved the newer password.
         if entry.opening().proved().is_empty() && !luggage.proved.is_empty() {
             entry.opening_mut().prove(Arc::new(luggage.proved));
         }
         if let Some(report) = luggage.report {
-            learn_report(tables, step, pool, report);
+            learn_report(sessions, servers, pools, step, pool, report);
         }
     }
     // KILL was ordered while it was on its way.
-    let is_killed = tables.plan.settings.orders.of(&luggage.key.database).kills != luggage.kills;
-    let session = luggage.session.map(|session| arrive(tables, step, pool, session));
+    let is_killed = step.plan.settings.orders.of(&luggage.key.database).kills != luggage.kills;
+    let session = luggage.session.map(|session| arrive(sessions, servers, pools, step, pool, session));
     if let Some(server) = luggage.server {
         // A reload has removed its database, or not brought it: it is closed.
-        let server_id = is_known.then(|| arrive_server(tables, step, pool, server, session));
+        let server_id = is_known.then(|| arrive_server(servers, pools, step, pool, server, session));
         match server_id {
             Some(server_id) if is_killed => {
-                closed_servers::close_server(tables, step, server_id, CloseReason::DatabaseRemoved)
+                closed_servers::close_server(servers, pools, step, server_id, CloseReason::DatabaseRemoved)
             }
-            Some(server_id) => settle(tables, step, server_id, session),
+            Some(server_id) => settle(sessions, servers, pools, step, server_id, session),
             None => {
-                let (worker, fresh) = (tables.plan.id, false);
+                let (worker, fresh) = (step.plan.id, false);
                 step.actions.post_to_coordinator(ToCoordinator::Freed { pool, holder: worker.into(), fresh });
             }
         }
     }
     let Some(conn) = session else { return };
-    suspension::hold_session(tables, step, conn);
+    suspension::hold_session(sessions, step, conn);
     if !is_expected {
-        return faults::turn_away(tables, step, conn);
+        return faults::turn_away(sessions, step, conn);
     }
     if !is_known {
-        return tables.agenda.refuse(conn, EndReason::NoSuchDatabase);
+        return step.agenda.refuse(conn, EndReason::NoSuchDatabase);
     }
     if is_killed && !is_console {
-        return tables.agenda.refuse(conn, CloseReason::DatabaseRemoved);
+        return step.agenda.refuse(conn, CloseReason::DatabaseRemoved);
     }
-    if tables.clock.stopping.is_finished() {
+    if step.plan.stopping.is_finished() {
         // The process may end at any moment.
-        return tables.agenda.refuse(conn, EndReason::ShuttingDown);
+        return step.agenda.refuse(conn, EndReason::ShuttingDown);
     }
-    tables.agenda.arm(Owner::Conn(conn));
-    match tables.sessions[conn].state() {
-        SessionState::Linked { .. } => tables.agenda.go_on(conn),
-        SessionState::Console { .. } => crate::sessions::console::console_received(tables, step, conn),
-        _ if !tables.sessions[conn].incoming().inbox().is_empty() => tables.agenda.reconsider(conn),
+    step.agenda.arm(Owner::Conn(conn));
+    match sessions[conn].state() {
+        SessionState::Linked { .. } => step.agenda.go_on(conn),
+        SessionState::Console { .. } => crate::sessions::console::console_received(sessions, step, conn),
+        _ if !sessions[conn].incoming().inbox().is_empty() => step.agenda.reconsider(conn),
         _ => {}
     }
 }
 
 /// Whether the pool's database is configured here.
-fn has_pool(tables: &mut Tables, definitions: &mut OpenDefinitions, pool: PoolId, key: &PoolKey, homes: u16) -> bool {
-    new_pools::ensure_pool(tables, definitions, pool, key.clone(), homes).is_some_and(|pool| !pool.is_removed())
+fn has_pool(pools: &mut Pools, plan: &Plan, pool: PoolId, key: &PoolKey, homes: u16) -> bool {
+    new_pools::ensure_pool(pools, plan, pool, key.clone(), homes).is_some_and(|pool| !pool.is_removed())
 }
 
 /// Its servers report this at login, as the other process has seen.
-fn learn_report(tables: &mut Tables, step: &mut Step<'_>, id: PoolId, moved: MovedReport) {
-    if tables.pools[id].welcome().report().is_some() {
+fn learn_report(
+    sessions: &mut Sessions,
+    servers: &mut Servers,
+    pools: &mut Pools,
+    step: &mut Step<'_>,
+    id: PoolId,
+    moved: MovedReport,
+) {
+    if pools[id].welcome().report().is_some() {
         return;
     }
     let MovedReport { reported, at_login } = moved;
-    let tracked = &tables.caches.tracked;
+    let tracked = &step.caches.tracked;
     let at_login = Parameters::of_names(&at_login, tracked);
     let mut parameters: Parameters = tracked.empty();
     for (name, value) in &reported {
@@ -101,69 +114,83 @@ fn learn_report(tables: &mut Tables, step: &mut Step<'_>, id: PoolId, moved: Mov
     }
     // A parameter that the other process did not track is as `connect_query` has left it, as far as is known.
     let at_login = at_login.over(&parameters);
-    let [parameters, at_login] = [parameters, at_login].map(|values| tables.caches.interned.intern(values));
-    let report = LoginReport::new(reported, parameters, at_login, &tables.caches.tracked);
-    tables.pools[id].welcome_mut().begin_with(report);
-    welcome::welcome_all(tables, step, id);
+    let [parameters, at_login] = [parameters, at_login].map(|values| step.caches.interned.intern(values));
+    let report = LoginReport::new(reported, parameters, at_login, &step.caches.tracked);
+    pools[id].welcome_mut().begin_with(report);
+    welcome::welcome_all(sessions, servers, pools, step, id);
 }
 
-fn arrive(tables: &mut Tables, step: &mut Step<'_>, pool: PoolId, moved: MovedSession) -> ConnId {
+fn arrive(
+    sessions: &mut Sessions,
+    servers: &mut Servers,
+    pools: &mut Pools,
+    step: &mut Step<'_>,
+    pool: PoolId,
+    moved: MovedSession,
+) -> ConnId {
     let (now, pid) = (step.now, moved.identity.cancel_pid);
-    let caches = &mut tables.caches;
-    let conn = tables.sessions.insert_with(|name| moving::arrived(now, name, pool, moved, caches));
+    let conn = sessions.insert_with(|name| moving::arrived(now, name, pool, moved, step.caches));
     step.actions.push(Action::Adopt { conn });
-    tables.servers.cancels.note_pid(pid, conn);
-    if let Some(entry) = tables.pools.get_mut(pool) {
-        tables.sessions[conn].share_names(entry.key());
+    servers.cancels.note_pid(pid, conn);
+    if let Some(entry) = pools.get_mut(pool) {
+        sessions[conn].share_names(entry.key());
         entry.counts_mut().session_came();
-        let tracker = tables.sessions[conn].tracker();
+        let tracker = sessions[conn].tracker();
         if tracker.is_some_and(|tracker| tracker.state().sets_local_buffers()) {
             entry.servers_mut().local_buffers_set();
         }
         if entry.has_other_excess() {
-            tables.agenda.publish(pool);
+            step.agenda.publish(pool);
         }
-        closed_servers::retire_local_buffers(tables, step, pool);
+        closed_servers::retire_local_buffers(sessions, servers, pools, step, pool);
     }
     conn
 }
 
 fn arrive_server(
-    tables: &mut Tables,
+    servers: &mut Servers,
+    pools: &mut Pools,
     step: &mut Step<'_>,
     id: PoolId,
     moved: MovedServer,
     companion: Option<ConnId>,
 ) -> ConnId {
-    let pool = &mut tables.pools[id];
+    let pool = &mut pools[id];
     let database = Arc::clone(pool.database());
     pool.servers_mut().enter(Group::Recovering);
-    let tracked = &tables.caches.tracked;
+    let tracked = &step.caches.tracked;
     let make = |name| {
         let arrived = Arrived { pool: id, name, companion, database };
         Server::of_moved(moved, arrived, tracked)
     };
-    let conn = tables.servers.insert_with(make);
-    tables.servers[conn].kept_mut().intern(&mut tables.caches.interned);
+    let conn = servers.insert_with(make);
+    servers[conn].kept_mut().intern(&mut step.caches.interned);
     step.actions.push(Action::Adopt { conn });
     conn
 }
 
 /// A server has arrived: it is its companion's, or free.
-fn settle(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId, companion: Option<ConnId>) {
-    let idle_since = tables.servers[server_id].work().since();
-    loans_received::judge(tables, server_id);
-    let Some(conn) = companion else { return loans_received::begin(tables, step, server_id, idle_since) };
-    debug_assert!(matches!(tables.servers[server_id].state(), ServerState::Held));
-    chores::turn_server(tables, step, server_id, Server::free);
-    links::link(tables, step, conn, server_id);
-    suspension::hold_server(tables, step, server_id);
+fn settle(
+    sessions: &mut Sessions,
+    servers: &mut Servers,
+    pools: &mut Pools,
+    step: &mut Step<'_>,
+    server_id: ConnId,
+    companion: Option<ConnId>,
+) {
+    let idle_since = servers[server_id].work().since();
+    loans_received::judge(servers, pools, step.plan, server_id);
+    let Some(conn) = companion else { return loans_received::begin(servers, pools, step, server_id, idle_since) };
+    debug_assert!(matches!(servers[server_id].state(), ServerState::Held));
+    chores::turn_server(servers, pools, step, server_id, Server::free);
+    links::link(sessions, servers, pools, step, conn, server_id);
+    suspension::hold_server(servers, step, server_id);
     // No transaction has begun yet.
-    tables.servers[server_id].transaction_mut().not_begun();
-    let session = &mut tables.sessions[conn];
+    servers[server_id].transaction_mut().not_begun();
+    let session = &mut sessions[conn];
     let pool = session.pool();
     if let Some(tracker) = session.tracker_mut().filter(|tracker| tracker.pinning.is_pinned()) {
-        count_pinned(tracker, &mut tables.pools[pool]);
+        count_pinned(tracker, &mut pools[pool]);
     }
 }
 
@@ -186,7 +213,9 @@ mod tests {
             let key = scene.tables.pools[POOL].key().clone();
             let luggage = Luggage { key, kills: 0, session: None, server: None, report: None, proved: of("old") };
             let arrived = TakeIn { luggage, pool: POOL, homes: 1, life: Life::default() };
-            scene.run(|tables, step| take_in(tables, &mut OpenDefinitions::default(), step, arrived));
+            scene.run(|tables, step| {
+                take_in(&mut tables.sessions, &mut tables.servers, &mut tables.pools, step, arrived)
+            });
             assert_eq!(scene.tables.pools[POOL].opening().proved().marks(), expected.marks());
         }
     }

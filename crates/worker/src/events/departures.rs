@@ -9,7 +9,6 @@ use std::sync::Arc;
 use link::moving;
 use link::server::{CloseReason, Group, Server, ServerState};
 use link::session::{SessionState, WaitFor};
-use machine::Step;
 use machine::mail::ToCoordinator;
 use machine::moved_server::MovedServer;
 use machine::processes::ToProcess;
@@ -18,41 +17,45 @@ use settings::PoolMode;
 use units::{ConnId, PoolId, PoolKey, ProcessId};
 
 use crate::events::stops;
-use crate::limits::limiters::Limiters;
 use crate::servers::{chores, closed_servers};
 use crate::sessions::ends;
 use crate::tables::Tables;
-use crate::tables::halves::Halves;
+use crate::tables::owners::{Plan, Pools, Servers, Sessions};
+use crate::tables::step::Step;
 
 /// The end of a round, in an online upgrade or late in a shutdown: who can move does, and who is to end is put on the agenda.
-pub(crate) fn look_who_leaves(tables: &mut Tables, limiters: &mut Limiters, halves: &mut Halves, step: &mut Step<'_>) {
-    let (hands_over, ends) = (tables.clock.stopping.hands_over(), tables.clock.stopping.ends_sessions());
+pub(crate) fn look_who_leaves(tables: &mut Tables, step: &mut Step<'_>) {
+    let (hands_over, ends) = (step.plan.stopping.hands_over(), step.plan.stopping.ends_sessions());
     let (slots, pools) = (tables.sessions.slots(), tables.pools.count());
     // Sessions come first: a pool without any keeps no server.
-    for number in tables.clock.stopping.walk.round(step.now, slots + pools) {
+    for number in tables.clock.walk.round(step.now, slots + pools) {
         if number >= slots {
             if hands_over {
-                hand_over_idle_servers(tables, step, PoolId((number - slots) as u32));
+                hand_over_idle_servers(&mut tables.servers, &mut tables.pools, step, PoolId((number - slots) as u32));
             }
             continue;
         }
         let Some(conn) = tables.sessions.id_at(number) else { continue };
         if hands_over {
-            hand_over(tables, limiters, halves, step, conn);
+            hand_over(&mut tables.sessions, &mut tables.servers, &mut tables.pools, step, conn);
+            if tables.sessions.get(conn).is_none() {
+                // Without sessions the pool's last server can move.
+                tables.clock.walk.note_change();
+            }
         }
         if ends {
-            stops::end_between_transactions(tables, conn);
+            stops::end_between_transactions(&mut tables.sessions, &mut tables.servers, step, conn);
         }
     }
 }
 
 /// Hands a session over if it can move now.
-fn hand_over(tables: &mut Tables, limiters: &mut Limiters, halves: &mut Halves, step: &mut Step<'_>, conn: ConnId) {
-    match tables.sessions[conn].state() {
+fn hand_over(sessions: &mut Sessions, servers: &mut Servers, pools: &mut Pools, step: &mut Step<'_>, conn: ConnId) {
+    match sessions[conn].state() {
         SessionState::Idle { .. }
         | SessionState::Waiting { wait_for: WaitFor::Server | WaitFor::Limit, .. }
-        | SessionState::Console { asked: false, .. } => hand_over_session(tables, limiters, halves, step, conn),
-        SessionState::Linked { server } => hand_over_pair(tables, limiters, halves, step, (conn, server)),
+        | SessionState::Console { asked: false, .. } => hand_over_session(sessions, servers, pools, step, conn),
+        SessionState::Linked { server } => hand_over_pair(sessions, servers, pools, step, (conn, server)),
         SessionState::Waiting { .. }
         | SessionState::Welcoming { .. }
         | SessionState::Opening { .. }
@@ -63,67 +66,67 @@ fn hand_over(tables: &mut Tables, limiters: &mut Limiters, halves: &mut Halves, 
 }
 
 fn hand_over_session(
-    tables: &mut Tables,
-    limiters: &mut Limiters,
-    halves: &mut Halves,
+    sessions: &mut Sessions,
+    servers: &mut Servers,
+    pools: &mut Pools,
     step: &mut Step<'_>,
     conn: ConnId,
 ) {
     // Statements that a console's client has prepared are kept here.
-    if tables.sessions.consoles.get(conn).is_some_and(|console| !console.is_fresh()) {
+    if sessions.consoles.get(conn).is_some_and(|console| !console.is_fresh()) {
         return;
     }
-    if let Some(moved) = moved_session(tables, conn) {
-        send_off(tables, limiters, halves, step, (conn, moved), None);
+    if let Some(moved) = moved_session(sessions, servers, step, conn) {
+        send_off(sessions, servers, pools, step, (conn, moved), None);
     }
 }
 
 /// A session that keeps its server: both go, if neither has anything under way.
 fn hand_over_pair(
-    tables: &mut Tables,
-    limiters: &mut Limiters,
-    halves: &mut Halves,
+    sessions: &mut Sessions,
+    servers: &mut Servers,
+    pools: &mut Pools,
     step: &mut Step<'_>,
     (conn, server_id): (ConnId, ConnId),
 ) {
     // A server that was closed in this step has its session's end on the agenda.
-    let Some(server) = tables.servers.get(server_id) else { return };
-    let session = &tables.sessions[conn];
-    let keeps = tables.pools[server.pool()].rules().mode() == PoolMode::Session
+    let Some(server) = servers.get(server_id) else { return };
+    let session = &sessions[conn];
+    let keeps = pools[server.pool()].rules().mode() == PoolMode::Session
         || session.tracker().is_some_and(|tracker| tracker.pinning.is_pinned());
     // Without keeping it, it is released by itself.
     if !keeps || !server.can_move() || !session.flow().is_clear() || session.identity().encryption.is_some() {
         return;
     }
     let state = session.tracker().map(|tracker| tracker.state().clone());
-    let Some(moved) = moved_session(tables, conn) else { return };
+    let Some(moved) = moved_session(sessions, servers, step, conn) else { return };
     if let Some(state) = state {
         // It is told when a server is released: this one was not.
-        tables.servers[server_id].kept_mut().leave(state);
+        servers[server_id].kept_mut().leave(state);
     }
-    tables.sessions[conn].unlink(step.now);
-    let server = take_server(tables, step, server_id, Some(conn));
-    send_off(tables, limiters, halves, step, (conn, moved), Some((server_id, server)));
+    sessions[conn].unlink(step.now);
+    let server = take_server(servers, pools, step, server_id, Some(conn));
+    send_off(sessions, servers, pools, step, (conn, moved), Some((server_id, server)));
 }
 
-fn moved_session(tables: &Tables, conn: ConnId) -> Option<MovedSession> {
-    let session = &tables.sessions[conn];
-    let pid = tables.servers.cancels.other_pid_of(conn).unwrap_or_else(|| session.identity().pid(conn));
-    moving::moved(session, pid, &tables.caches.tracked)
+fn moved_session(sessions: &Sessions, servers: &Servers, step: &mut Step<'_>, conn: ConnId) -> Option<MovedSession> {
+    let session = &sessions[conn];
+    let pid = servers.cancels.other_pid_of(conn).unwrap_or_else(|| session.identity().pid(conn));
+    moving::moved(session, pid, &step.caches.tracked)
 }
 
 /// A session leaves, and the server that it keeps with it.
 fn send_off(
-    tables: &mut Tables,
-    limiters: &mut Limiters,
-    halves: &mut Halves,
+    sessions: &mut Sessions,
+    servers: &mut Servers,
+    pools: &mut Pools,
     step: &mut Step<'_>,
     (conn, moved): (ConnId, MovedSession),
     server: Option<(ConnId, MovedServer)>,
 ) {
-    let key = tables.pools.get(tables.sessions[conn].pool()).map(|pool| pool.key().clone());
-    let (pool, user) = ends::take_out(tables, limiters, halves, step, conn);
-    tables.sessions.remove(conn);
+    let key = pools.get(sessions[conn].pool()).map(|pool| pool.key().clone());
+    let (pool, user) = ends::take_out(sessions, servers, pools, step, conn);
+    sessions.remove(conn);
     let mut sockets = vec![conn];
     let (server_id, server) = server.unzip();
     sockets.extend(server_id);
@@ -132,28 +135,29 @@ fn send_off(
         database: moved.identity.database.clone(),
         user: moved.identity.database.clone(),
     });
-    let away = moved_away(tables, pool, Some(user), server.is_some());
-    let luggage = luggage(tables, pool, key, Some(moved), server);
+    let away = moved_away(step.plan, pool, Some(user), server.is_some());
+    let luggage = luggage(pools, step, pool, key, Some(moved), server);
     step.actions.post_to_process(ProcessId::Successor, ToProcess::Moved(Box::new(luggage), sockets));
     step.actions.post_to_coordinator(away);
 }
 
-fn moved_away(tables: &Tables, pool: PoolId, session: Option<Arc<str>>, server: bool) -> ToCoordinator {
-    let (worker, life) = (tables.plan.id, tables.plan.life);
+fn moved_away(plan: &Plan, pool: PoolId, session: Option<Arc<str>>, server: bool) -> ToCoordinator {
+    let (worker, life) = (plan.id, plan.life);
     ToCoordinator::Upgrade(Box::new(Turn::MovedAway { pool, worker, life, session, server }))
 }
 
 fn luggage(
-    tables: &Tables,
+    pools: &Pools,
+    step: &mut Step<'_>,
     pool: PoolId,
     key: PoolKey,
     session: Option<MovedSession>,
     server: Option<MovedServer>,
 ) -> Luggage {
-    let pool = tables.pools.get(pool);
+    let pool = pools.get(pool);
     let report = pool.and_then(|pool| pool.welcome().report());
     let proved = pool.map(|pool| pool.opening().proved().clone());
-    let kills = tables.plan.settings.orders.of(&key.database).kills;
+    let kills = step.plan.settings.orders.of(&key.database).kills;
     Luggage {
         key,
         kills,
@@ -161,50 +165,57 @@ fn luggage(
         server,
         report: report.map(|report| MovedReport {
             reported: report.reported.clone(),
-            at_login: report.at_login.by_name(&tables.caches.tracked),
+            at_login: report.at_login.by_name(&step.caches.tracked),
         }),
         proved: proved.unwrap_or_default(),
     }
 }
 
 /// Takes a server out of its pool.
-fn take_server(tables: &mut Tables, step: &mut Step<'_>, id: ConnId, companion: Option<ConnId>) -> MovedServer {
-    let mut moved = tables.servers[id].moved(companion, &tables.caches.tracked);
+fn take_server(
+    servers: &mut Servers,
+    pools: &mut Pools,
+    step: &mut Step<'_>,
+    id: ConnId,
+    companion: Option<ConnId>,
+) -> MovedServer {
+    let mut moved = servers[id].moved(companion, &step.caches.tracked);
     if companion.is_some() {
         // It has had work until now.
         moved.idle_since = step.now;
     }
-    chores::turn_server(tables, step, id, Server::withhold);
-    let mut server = tables.servers.remove(id).expect("it is here");
-    if let Some(chaos) = &mut tables.servers.chaos {
+    chores::turn_server(servers, pools, step, id, Server::withhold);
+    let mut server = servers.remove(id).expect("it is here");
+    if let Some(chaos) = &mut servers.chaos {
         chaos.gone(id);
     }
-    let pool = &mut tables.pools[server.pool()];
+    let pool = &mut pools[server.pool()];
     pool.end_charge(step.now, &mut server);
     pool.servers_mut().leave(Group::Recovering);
     pool.server_lost(id, step.now);
-    tables.agenda.publish_shared(pool);
-    tables.agenda.release(server.work_mut().take_permits());
-    tables.agenda.feed(server.pool());
+    step.agenda.publish_shared(pool);
+    step.agenda.release(server.work_mut().take_permits());
+    step.agenda.feed(server.pool());
     moved
 }
 
 /// One idle server stays for sessions that stay; all others go, or are closed if they cannot.
-fn hand_over_idle_servers(tables: &mut Tables, step: &mut Step<'_>, id: PoolId) {
+fn hand_over_idle_servers(servers: &mut Servers, pools: &mut Pools, step: &mut Step<'_>, id: PoolId) {
     // Ids are common to all workers: this pool may not exist here.
-    let Some(pool) = tables.pools.get(id) else { return };
+    let Some(pool) = pools.get(id) else { return };
     let kept = usize::from(pool.counts().sessions() > 0);
     let leaving: Vec<ConnId> = pool.servers().idle().iter().copied().skip(kept).collect();
     for server_id in leaving {
-        debug_assert!(matches!(tables.servers[server_id].state(), ServerState::Idle));
-        if !tables.servers[server_id].can_move() {
-            closed_servers::close_server(tables, step, server_id, CloseReason::TakenOver);
+        debug_assert!(matches!(servers[server_id].state(), ServerState::Idle));
+        if !servers[server_id].can_move() {
+            closed_servers::close_server(servers, pools, step, server_id, CloseReason::TakenOver);
             continue;
         }
-        let server = take_server(tables, step, server_id, None);
-        let key = tables.pools[id].key().clone();
-        let luggage = luggage(tables, id, key, None, Some(server));
+        let server = take_server(servers, pools, step, server_id, None);
+        let key = pools[id].key().clone();
+        let luggage = luggage(pools, step, id, key, None, Some(server));
         step.actions.post_to_process(ProcessId::Successor, ToProcess::Moved(Box::new(luggage), vec![server_id]));
-        step.actions.post_to_coordinator(moved_away(tables, id, None, true));
+        let moved = moved_away(step.plan, id, None, true);
+        step.actions.post_to_coordinator(moved);
     }
 }

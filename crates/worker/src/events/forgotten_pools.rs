@@ -2,35 +2,35 @@
 //! left: a client that is still receiving its last error, a cancel, a lent server whose arrival was not acknowledged
 //! yet.
 
-use machine::Step;
 use machine::mail::ToCoordinator;
 use units::{PoolId, limits};
 
-use crate::tables::Tables;
+use crate::tables::owners::{Pools, Sessions};
+use crate::tables::step::Step;
 
-pub(crate) fn forget(tables: &mut Tables, step: &mut Step<'_>, id: PoolId) {
-    if let Some(pool) = tables.pools.get_mut(id) {
+pub(crate) fn forget(sessions: &mut Sessions, pools: &mut Pools, step: &mut Step<'_>, id: PoolId) {
+    if let Some(pool) = pools.get_mut(id) {
         pool.retire();
     }
-    try_to_forget(tables, step, id);
+    try_to_forget(sessions, pools, step, id);
 }
 
 /// Forgets a retired pool now, or tries again later.
-pub(crate) fn try_to_forget(tables: &mut Tables, step: &mut Step<'_>, id: PoolId) {
+pub(crate) fn try_to_forget(sessions: &mut Sessions, pools: &mut Pools, step: &mut Step<'_>, id: PoolId) {
     // No pool counts sessions that have ended and whose sockets are not closed yet.
-    let lingers = tables.sessions.departing > 0 && tables.sessions.iter().any(|(_, session)| session.pool() == id);
-    if let Some(pool) = tables.pools.get(id) {
+    let lingers = sessions.departing > 0 && sessions.iter().any(|(_, session)| session.pool() == id);
+    if let Some(pool) = pools.get(id) {
         let over = pool.is_deserted() && pool.exchange().is_calm() && !lingers;
         if !over {
             let at = step.now + limits::FORGET;
-            tables.agenda.arm_by(id, at);
+            step.agenda.arm_by(id, at);
             return;
         }
-        tables.pools.remove(id, &tables.plan.settings);
-        tables.caches.statistics.forget(id);
+        pools.remove(id, &step.plan.settings);
+        step.caches.statistics.forget(id);
     }
-    tables.pools.refusals.forget(id);
-    let forgotten = ToCoordinator::Forgotten { pool: id, worker: tables.plan.id };
+    pools.refusals.forget(id);
+    let forgotten = ToCoordinator::Forgotten { pool: id, worker: step.plan.id };
     step.actions.post_to_coordinator(forgotten);
 }
 
@@ -79,7 +79,7 @@ mod tests {
         for (what, put, take) in cases {
             let mut scene = Scene::new(|_| ());
             put(&mut scene);
-            scene.run(|tables, step| forget(tables, step, POOL));
+            scene.run(|tables, step| forget(&mut tables.sessions, &mut tables.pools, step, POOL));
             assert!(!is_forgotten(&mut scene), "{what} is left");
             assert_eq!(
                 scene.tables.clock.deadlines.next(),
@@ -87,7 +87,7 @@ mod tests {
                 "{what}: it is tried again"
             );
             take(&mut scene);
-            scene.run(|tables, step| try_to_forget(tables, step, POOL));
+            scene.run(|tables, step| try_to_forget(&mut tables.sessions, &mut tables.pools, step, POOL));
             assert!(is_forgotten(&mut scene), "{what} is gone");
         }
     }
@@ -98,10 +98,10 @@ mod tests {
         let session = scene.session();
         scene.tables.pools[POOL].counts_mut().session_left();
         scene.tables.sessions.departing = 1;
-        scene.run(|tables, step| forget(tables, step, POOL));
+        scene.run(|tables, step| forget(&mut tables.sessions, &mut tables.pools, step, POOL));
         assert!(!is_forgotten(&mut scene));
         scene.tables.sessions.remove(session);
-        scene.run(|tables, step| try_to_forget(tables, step, POOL));
+        scene.run(|tables, step| try_to_forget(&mut tables.sessions, &mut tables.pools, step, POOL));
         assert!(is_forgotten(&mut scene));
     }
 }

@@ -7,21 +7,23 @@
 
 use std::sync::Arc;
 
-use machine::Step;
 use machine::mail::{Lost, ToCoordinator, ToWorker};
 use session_state::catalogue::{Definition, What};
 use units::{Life, WorkerId};
 
 use crate::sessions::definitions::other_workers;
-use crate::tables::Tables;
-use crate::tables::open_definitions::OpenDefinitions;
+use crate::tables::owners::{Pools, Servers, Sessions};
+use crate::tables::step::Step;
 
 /// This worker replaces one that has panicked.
-pub(crate) fn begin(tables: &mut Tables, step: &mut Step<'_>, life: Life, lost: Option<Lost>) {
-    tables.begin_life(life);
-    let worker = tables.plan.id;
+pub(crate) fn begin(sessions: &mut Sessions, servers: &mut Servers, step: &mut Step<'_>, lost: Option<Lost>) {
+    let (worker, life) = (step.plan.id, step.plan.life);
+    // No id that is given out from now on was given out in an earlier life.
+    sessions.begin_life(life);
+    servers.begin_life(life);
+    servers.cancels.begin_life(life);
     step.actions.post_to_coordinator(ToCoordinator::Renewed { worker, life });
-    other_workers(tables).post(step.actions, || ToWorker::Renewed { worker, life });
+    other_workers(step.plan).post(step.actions, || ToWorker::Renewed { worker, life });
     match lost {
         Some(Lost::Loan { pool, from, life }) => {
             // Its connection was closed with the old worker.
@@ -37,28 +39,22 @@ pub(crate) fn begin(tables: &mut Tables, step: &mut Step<'_>, life: Life, lost: 
 }
 
 /// Another worker was replaced after a panic.
-pub(crate) fn renewed(
-    tables: &mut Tables,
-    definitions: &mut OpenDefinitions,
-    step: &mut Step<'_>,
-    worker: WorkerId,
-    life: Life,
-) {
-    let to = tables.plan.id;
+pub(crate) fn renewed(sessions: &mut Sessions, pools: &mut Pools, step: &mut Step<'_>, worker: WorkerId, life: Life) {
+    let to = step.plan.id;
     step.actions.post_to_coordinator(ToCoordinator::LoansArrived { from: worker, life, to });
-    for pool in tables.pools.iter_mut() {
+    for pool in pools.iter_mut() {
         pool.exchange_mut().worker_renewed(worker);
     }
-    for server in definitions.of_worker(worker) {
-        definitions.settle(tables.pools.iter_mut(), step.now, server, true);
+    for server in pools.definitions.of_worker(worker) {
+        pools.settle_definitions(step.now, server, true);
     }
     // It must know the definitions of transactions that are open here, as the old worker did.
-    for (server, database) in definitions.all_of_worker(to) {
+    for (server, database) in pools.definitions.all_of_worker(to) {
         let definition = Arc::new(Definition { database, server, what: What::Anything });
         step.actions.post_to_worker(worker, ToWorker::Defines { definition, session: None });
     }
-    for conn in tables.sessions.ids() {
-        let announcement = tables.sessions[conn].tracker().and_then(|tracker| tracker.announcement.as_deref());
+    for conn in sessions.ids() {
+        let announcement = sessions[conn].tracker().and_then(|tracker| tracker.announcement.as_deref());
         if let Some(announcement) = announcement.filter(|announcement| announcement.missing.contains(&worker)) {
             let definition = Arc::clone(&announcement.definition);
             step.actions.post_to_worker(worker, ToWorker::Defines { definition, session: Some(conn) });

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use connections::encryption::{Encryption, Next};
 use link::server::{Chore, CloseReason, Group, Identity, Server, ServerState};
 use link::server_login;
+use machine::Secured;
 use machine::action::Action;
 use machine::mail::{Grant, ToCoordinator};
 use machine::observe::{Ends, Level, Topic};
 use machine::work::Done;
-use machine::{Secured, Step};
 use queueing::queue::Waiter;
 use units::deadline::Owner;
 use units::{ConnId, PoolId, Serial};
@@ -18,16 +18,23 @@ use wire::frontend;
 
 use crate::servers::{capacity, chores, free_servers, new_pools};
 use crate::sessions::{lost_servers, replicating, reports, welcome};
-use crate::tables::Tables;
-use crate::tables::open_definitions::OpenDefinitions;
+use crate::tables::owners::{Pools, Servers, Sessions};
+use crate::tables::step::Step;
+use crate::tables::{self, lines};
 
 /// The coordinator granted a token: open a server, or give the token back if no session needs it any more.
-pub(crate) fn granted(tables: &mut Tables, definitions: &mut OpenDefinitions, step: &mut Step<'_>, grant: Grant) {
+pub(crate) fn granted(
+    sessions: &mut Sessions,
+    servers: &mut Servers,
+    pools: &mut Pools,
+    step: &mut Step<'_>,
+    grant: Grant,
+) {
     let Grant { pool: id, homes, key, spare, reserve, serial } = grant;
-    let worker = tables.plan.id;
-    let stopping = tables.clock.stopping.refuses_new_work();
+    let worker = step.plan.id;
+    let stopping = step.plan.stopping.refuses_new_work();
     let now = step.now;
-    let wanted = match new_pools::ensure_pool(tables, definitions, id, key, homes) {
+    let wanted = match new_pools::ensure_pool(pools, step.plan, id, key, homes) {
         Some(pool) => {
             if !spare {
                 pool.opening_mut().granted(now);
@@ -45,14 +52,14 @@ pub(crate) fn granted(tables: &mut Tables, definitions: &mut OpenDefinitions, st
         None => false,
     };
     // The next waiter may now be entitled to the reserve pool.
-    tables.agenda.feed(id);
+    step.agenda.feed(id);
     if wanted {
         if reserve {
-            capacity::log_reserve(tables, step, id);
+            capacity::log_reserve(sessions, pools, step, id);
         }
-        match tables.pools.get(id).and_then(|pool| pool.next_own()) {
-            Some(waiter) => open_own_server(tables, step, id, serial, waiter),
-            None => _ = open_server(tables, step, id, serial, None),
+        match pools.get(id).and_then(|pool| pool.next_own()) {
+            Some(waiter) => open_own_server(sessions, servers, pools, step, id, serial, waiter),
+            None => _ = open_server(servers, pools, step, id, serial, None),
         }
     } else {
         let freed = ToCoordinator::Freed { pool: id, holder: worker.into(), fresh: true };
@@ -61,42 +68,58 @@ pub(crate) fn granted(tables: &mut Tables, definitions: &mut OpenDefinitions, st
 }
 
 /// Opens the server of a session that replicates.
-fn open_own_server(tables: &mut Tables, step: &mut Step<'_>, id: PoolId, serial: Serial, waiter: Waiter) {
-    tables.leave_queue(waiter.session);
-    tables.pools[id].servers_mut().own_mut().opens();
-    let server = open_server(tables, step, id, serial, Some(waiter.session));
-    tables.sessions[waiter.session].open(server, waiter.since);
-    tables.agenda.arm(Owner::Conn(waiter.session));
+fn open_own_server(
+    sessions: &mut Sessions,
+    servers: &mut Servers,
+    pools: &mut Pools,
+    step: &mut Step<'_>,
+    id: PoolId,
+    serial: Serial,
+    waiter: Waiter,
+) {
+    tables::leave_queue(sessions, pools, step, waiter.session);
+    pools[id].servers_mut().own_mut().opens();
+    let server = open_server(servers, pools, step, id, serial, Some(waiter.session));
+    sessions[waiter.session].open(server, waiter.since);
+    step.agenda.arm(Owner::Conn(waiter.session));
 }
 
 /// `session`: whose own it will be.
 fn open_server(
-    tables: &mut Tables,
+    servers: &mut Servers,
+    pools: &mut Pools,
     step: &mut Step<'_>,
     id: PoolId,
     serial: Serial,
     session: Option<ConnId>,
 ) -> ConnId {
-    let empty = tables.caches.interned.intern(tables.caches.tracked.empty());
-    let pool = &mut tables.pools[id];
+    let empty = step.caches.interned.intern(step.caches.tracked.empty());
+    let pool = &mut pools[id];
     let address = Arc::new(pool.take_host(step.now));
     pool.servers_mut().enter(ServerState::Connecting.group());
     let (opened_for, reconnects) = (Arc::clone(pool.database()), pool.rules().orders().reconnects);
-    let encryption = Encryption::new(&tables.plan.settings.global.tls, &address);
+    let encryption = Encryption::new(&step.plan.settings.global.tls, &address);
     let identity = |name| {
         Identity::new((serial, name), &address, encryption, opened_for, reconnects, step.now).for_session(session)
     };
     let new = |name| Server::connecting(step.now, id, identity(name), empty);
-    let conn = tables.servers.insert_with(new);
+    let conn = servers.insert_with(new);
     step.actions.push(Action::Open { conn, address });
-    tables.agenda.arm(Owner::Conn(conn));
+    step.agenda.arm(Owner::Conn(conn));
     conn
 }
 
 /// The connection is open.
-pub(crate) fn server_opened(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, ends: Option<Box<Ends>>) {
+pub(crate) fn server_opened(
+    sessions: &mut Sessions,
+    servers: &mut Servers,
+    pools: &mut Pools,
+    step: &mut Step<'_>,
+    conn: ConnId,
+    ends: Option<Box<Ends>>,
+) {
     // It may have been closed meanwhile.
-    let Some(server) = tables.servers.get_mut(conn) else { return };
+    let Some(server) = servers.get_mut(conn) else { return };
     if !matches!(server.state(), ServerState::Connecting) {
         return;
     }
@@ -105,35 +128,49 @@ pub(crate) fn server_opened(tables: &mut Tables, step: &mut Step<'_>, conn: Conn
         server.identity_mut().connected(*local, *remote);
         let _ = write!(words, " (from {local})");
     }
-    if tables.plan.settings.orders.addresses.have_left(server.identity().host(), server.identity().address()) {
+    if step.plan.settings.orders.addresses.have_left(server.identity().host(), server.identity().address()) {
         // The name has moved while it was being opened.
         server.end_mut().close_when_released(CloseReason::AddressLeft);
     }
     let next = server.identity_mut().encryption_mut().opened();
-    tables.view().log_server(step, conn, Level::Log, Topic::Connections, words);
-    go_on(tables, step, conn, next);
+    lines::log_server(servers, pools, step, conn, Level::Log, Topic::Connections, words);
+    go_on(sessions, servers, pools, step, conn, next);
 }
 
 /// Bytes of a server that is not logging in yet: its answer to SSLRequest.
-pub(crate) fn server_answered(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, bytes: &[u8]) {
-    match tables.servers[conn].identity_mut().encryption_mut().received(bytes) {
-        Ok(next) => go_on(tables, step, conn, next),
-        Err(how) => lost_servers::not_encrypted(tables, step, conn, how.into()),
+pub(crate) fn server_answered(
+    sessions: &mut Sessions,
+    servers: &mut Servers,
+    pools: &mut Pools,
+    step: &mut Step<'_>,
+    conn: ConnId,
+    bytes: &[u8],
+) {
+    match servers[conn].identity_mut().encryption_mut().received(bytes) {
+        Ok(next) => go_on(sessions, servers, pools, step, conn, next),
+        Err(how) => lost_servers::not_encrypted(sessions, servers, pools, step, conn, how.into()),
     }
 }
 
 /// The end of a handshake.
-pub(crate) fn server_secured(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, outcome: Secure) {
+pub(crate) fn server_secured(
+    sessions: &mut Sessions,
+    servers: &mut Servers,
+    pools: &mut Pools,
+    step: &mut Step<'_>,
+    conn: ConnId,
+    outcome: Secure,
+) {
     // It may have been closed meanwhile.
-    let Some(server) = tables.servers.get_mut(conn) else { return };
+    let Some(server) = servers.get_mut(conn) else { return };
     match outcome {
         Ok(facts) => {
             let words = format!("SSL established: {}", facts.shown());
             let next = server.identity_mut().encryption_mut().secured((*facts).into());
-            tables.view().log_server(step, conn, Level::Log, Topic::Connections, words);
-            go_on(tables, step, conn, next);
+            lines::log_server(servers, pools, step, conn, Level::Log, Topic::Connections, words);
+            go_on(sessions, servers, pools, step, conn, next);
         }
-        Err(why) => lost_servers::not_encrypted(tables, step, conn, CloseReason::TlsFailed { why }),
+        Err(why) => lost_servers::not_encrypted(sessions, servers, pools, step, conn, CloseReason::TlsFailed { why }),
     }
 }
 
@@ -141,24 +178,31 @@ pub(crate) fn server_secured(tables: &mut Tables, step: &mut Step<'_>, conn: Con
 type Secure = Result<Box<Secured>, String>;
 
 /// Does the next thing before the login, or begins that.
-fn go_on(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, next: Next) {
+fn go_on(
+    sessions: &mut Sessions,
+    servers: &mut Servers,
+    pools: &mut Pools,
+    step: &mut Step<'_>,
+    conn: ConnId,
+    next: Next,
+) {
     if step.actions.encrypt(conn, next) {
-        log_in(tables, step, conn);
+        log_in(sessions, servers, pools, step, conn);
     }
 }
 
 /// Sends the startup packet.
-fn log_in(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
-    let server = &mut tables.servers[conn];
+fn log_in(sessions: &mut Sessions, servers: &mut Servers, pools: &mut Pools, step: &mut Step<'_>, conn: ConnId) {
+    let server = &mut servers[conn];
     server.log_in();
-    let pool = &tables.pools[server.pool()];
+    let pool = &pools[server.pool()];
     let database = pool.database();
     let dbname = database.name_at_server();
     let fixed = [("user", &*pool.key().user), ("database", dbname)];
     let own = database.startup.iter().map(|(name, value)| (name.as_str(), value.as_str()));
     let parameters = fixed.into_iter().chain(own).map(|(name, value)| (name.as_bytes(), value.as_bytes()));
-    let minor = tables.plan.settings.global.servers.server_max_protocol_version.minor();
-    let session = server.identity().opened_for_session().and_then(|session| tables.sessions.get(session));
+    let minor = step.plan.settings.global.servers.server_max_protocol_version.minor();
+    let session = server.identity().opened_for_session().and_then(|session| sessions.get(session));
     if let Some(asked) = session.and_then(|session| session.identity().replication.as_ref()) {
         let parameters = parameters.chain([(&b"replication"[..], asked.kind.value())]).chain(asked.parameters.iter());
         step.actions.send_new(conn, |out| frontend::encode_startup_version(out, minor, parameters));
@@ -167,59 +211,85 @@ fn log_in(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
     step.actions.send_new(conn, |out| frontend::encode_startup_version(out, minor, parameters));
 }
 
-pub(crate) fn login_computed(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, done: Done) {
+pub(crate) fn login_computed(
+    sessions: &mut Sessions,
+    servers: &mut Servers,
+    pools: &mut Pools,
+    step: &mut Step<'_>,
+    conn: ConnId,
+    done: Done,
+) {
     let Done::Keys(keys) = done else { unreachable!("a server's login asks for keys only") };
     // It may have been closed meanwhile.
-    let Some(server) = tables.servers.get_mut(conn) else { return };
-    let pool = &mut tables.pools[server.pool()];
+    let Some(server) = servers.get_mut(conn) else { return };
+    let pool = &mut pools[server.pool()];
     if let Err(how) = server_login::go_on_with(step, conn, server, pool, *keys) {
-        lost_servers::login_failed(tables, step, conn, how.into());
+        lost_servers::login_failed(sessions, servers, pools, step, conn, how.into());
     }
 }
 
 /// ReadyForQuery: the server has logged in.
-pub(crate) fn logged_in(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
-    let server = &mut tables.servers[conn];
+pub(crate) fn logged_in(
+    sessions: &mut Sessions,
+    servers: &mut Servers,
+    pools: &mut Pools,
+    step: &mut Step<'_>,
+    conn: ConnId,
+) {
+    let server = &mut servers[conn];
     if let Some(session) = server.identity().opened_for_session() {
-        return replicating::own_server_ready(tables, step, conn, session);
+        return replicating::own_server_ready(sessions, servers, pools, step, conn, session);
     }
-    server_login::note_reported(server, &mut tables.caches);
-    match tables.pools[server.pool()].database().connect_query.clone() {
-        Some(query) => chores::start_chore(tables, step, conn, Chore::Setup, query.as_bytes()),
-        None => set_up(tables, step, conn),
+    server_login::note_reported(server, step.caches);
+    match pools[server.pool()].database().connect_query.clone() {
+        Some(query) => chores::start_chore(servers, pools, step, conn, Chore::Setup, query.as_bytes()),
+        None => set_up(sessions, servers, pools, step, conn),
     }
 }
 
 /// Its `connect_query` has run: it is asked what it begins with, where sessions get that again after a reset.
-pub(crate) fn set_up(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
-    let server = &tables.servers[conn];
-    let pool = &tables.pools[server.pool()];
-    match server_login::question_about_base(pool, &tables.plan.settings, &tables.caches, server) {
+pub(crate) fn set_up(
+    sessions: &mut Sessions,
+    servers: &mut Servers,
+    pools: &mut Pools,
+    step: &mut Step<'_>,
+    conn: ConnId,
+) {
+    let server = &servers[conn];
+    let pool = &pools[server.pool()];
+    match server_login::question_about_base(pool, &step.plan.settings, step.caches, server) {
         Some(question) => {
             let mut text = Vec::new();
             question.write_text(&mut text);
-            chores::start_chore(tables, step, conn, Chore::Base, &text);
+            chores::start_chore(servers, pools, step, conn, Chore::Base, &text);
         }
-        None => server_ready(tables, step, conn),
+        None => server_ready(sessions, servers, pools, step, conn),
     }
 }
 
 /// A new server becomes usable.
-pub(crate) fn server_ready(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
-    let server = &mut tables.servers[conn];
+pub(crate) fn server_ready(
+    sessions: &mut Sessions,
+    servers: &mut Servers,
+    pools: &mut Pools,
+    step: &mut Step<'_>,
+    conn: ConnId,
+) {
+    let server = &mut servers[conn];
     let id = server.pool();
-    let pool = &mut tables.pools[id];
+    let pool = &mut pools[id];
     let before = pool.welcome().report().map(|report| report.edition);
-    server_login::note_begun(server, pool, &tables.plan.settings, &tables.caches);
+    server_login::note_begun(server, pool, &step.plan.settings, step.caches);
     // Only now: a connect_query that fails is a failed login too.
     pool.opening_mut().login_succeeded();
-    pool.opening_mut().host_lives(tables.servers[conn].identity().host());
-    step.actions.post_to_coordinator(ToCoordinator::Opened { pool: id, holder: tables.plan.id.into() });
-    reports::spread(tables, step, id, before);
-    free_servers::free(tables, step, conn);
-    welcome::welcome_all(tables, step, id);
+    pool.opening_mut().host_lives(servers[conn].identity().host());
+    let holder = step.plan.id.into();
+    step.actions.post_to_coordinator(ToCoordinator::Opened { pool: id, holder });
+    reports::spread(pools, step, id, before);
+    free_servers::free(servers, pools, step, conn);
+    welcome::welcome_all(sessions, servers, pools, step, id);
     // One login fewer is under way: another server may be requested.
-    tables.agenda.feed(id);
+    step.agenda.feed(id);
 }
 
 #[cfg(test)]
@@ -236,7 +306,7 @@ mod tests {
     fn opens(scene: &mut Scene, spare: bool) -> bool {
         let key = PoolKey { database: "d".into(), user: "u".into() };
         let grant = Grant { pool: POOL, homes: 2, key, spare, reserve: false, serial: Serial(7) };
-        scene.run(|tables, step| granted(tables, &mut OpenDefinitions::default(), step, grant));
+        scene.run(|tables, step| granted(&mut tables.sessions, &mut tables.servers, &mut tables.pools, step, grant));
         let (mut opened, mut freed) = (0, 0);
         for action in scene.asked() {
             match action {
@@ -278,7 +348,7 @@ mod tests {
                 "no new work is taken",
                 |scene| {
                     scene.waiter(scene.now);
-                    scene.tables.clock.stopping.begin(Stop::WaitForServers);
+                    scene.plan.stopping.begin(Stop::WaitForServers);
                 },
                 false,
             ),

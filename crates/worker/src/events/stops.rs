@@ -2,71 +2,75 @@
 
 use link::end_reason::EndReason;
 use link::session::SessionState;
-use machine::Step;
-use machine::action::Action;
+use machine::action::{Action, Actions};
 use machine::mail::Stop;
 use units::ConnId;
 
-use crate::tables::Tables;
+use crate::tables::owners::{Servers, Sessions};
+use crate::tables::step::Step;
+use crate::tables::stopping::Stopping;
 
-pub(crate) fn stop(tables: &mut Tables, stop: Stop) {
-    if !tables.clock.stopping.begin(stop) {
+/// A stop has begun.
+pub(crate) fn refuse_waiting(sessions: &Sessions, step: &mut Step<'_>) {
+    if !step.plan.stopping.refuses_new_work() {
         return;
     }
-    if !tables.clock.stopping.refuses_new_work() {
-        return;
-    }
-    for conn in tables.sessions.ids() {
-        let queued = tables.sessions.get(conn).is_some_and(|session| {
+    for conn in sessions.ids() {
+        let queued = sessions.get(conn).is_some_and(|session| {
             matches!(
                 session.state(),
                 SessionState::Waiting { .. } | SessionState::Welcoming { .. } | SessionState::Opening { .. }
             )
         });
         if queued {
-            tables.agenda.refuse(conn, EndReason::ShuttingDown);
+            step.agenda.refuse(conn, EndReason::ShuttingDown);
         }
     }
 }
 
 /// The end of a round, in a shutdown that waits for transactions only: a session that is in none ends.
-pub(crate) fn end_between_transactions(tables: &mut Tables, conn: ConnId) {
+pub(crate) fn end_between_transactions(
+    sessions: &mut Sessions,
+    servers: &mut Servers,
+    step: &mut Step<'_>,
+    conn: ConnId,
+) {
     // It may have moved to another process just now.
-    let Some(session) = tables.sessions.get(conn) else { return };
+    let Some(session) = sessions.get(conn) else { return };
     let is_between = match session.state() {
         SessionState::Linked { server } => {
             // One that was closed in this step has its session's end on the agenda.
-            let server = tables.servers.get(server);
+            let server = servers.get(server);
             server.is_none_or(|server| server.is_between_transactions() && !server.hold().is_on())
         }
         // A stream is no transaction: who replicates goes on from where it was when it comes back. A copy of the cluster is.
         SessionState::Replicating { server } => {
-            let server = tables.servers.get(server);
+            let server = servers.get(server);
             server.is_none_or(|server| server.incoming().streams() || server.is_between_transactions())
         }
         SessionState::Leaving { .. } => false,
         _ => true,
     };
     if is_between {
-        tables.agenda.refuse(conn, EndReason::ShuttingDown);
+        step.agenda.refuse(conn, EndReason::ShuttingDown);
     }
 }
 
 /// Reports once that a shutdown has nothing left to wait for on this worker.
-pub(crate) fn finish_if_done(tables: &mut Tables, step: &mut Step<'_>) {
+pub(crate) fn finish_if_done(sessions: &Sessions, servers: &Servers, stopping: &mut Stopping, actions: &mut Actions) {
     // It was reported already, or there is no shutdown.
-    let Some(stop) = tables.clock.stopping.awaits() else { return };
+    let Some(stop) = stopping.awaits() else { return };
     let done = match stop {
         Stop::Immediate => true,
-        Stop::WaitForTransactions => tables.sessions.is_empty(),
-        Stop::WaitForServers => tables.servers.iter().all(|(_, server)| server.session().is_none()),
+        Stop::WaitForTransactions => sessions.is_empty(),
+        Stop::WaitForServers => servers.iter().all(|(_, server)| server.session().is_none()),
         Stop::WaitForClients => {
-            tables.sessions.iter().all(|(_, session)| matches!(session.state(), SessionState::Console { .. }))
+            sessions.iter().all(|(_, session)| matches!(session.state(), SessionState::Console { .. }))
         }
     };
     if done {
-        tables.clock.stopping.finish();
-        step.actions.push(Action::Finished);
+        stopping.finish();
+        actions.push(Action::Finished);
     }
 }
 
@@ -77,8 +81,14 @@ mod tests {
     use crate::tables::scene::{POOL, Scene};
 
     fn is_finished(scene: &mut Scene) -> bool {
-        scene.run(finish_if_done);
+        let (tables, stopping) = (&scene.tables, &mut scene.plan.stopping);
+        finish_if_done(&tables.sessions, &tables.servers, stopping, &mut scene.actions);
         scene.asked().iter().any(|action| matches!(action, Action::Finished))
+    }
+
+    fn stop(scene: &mut Scene, how: Stop) {
+        assert!(scene.plan.stopping.begin(how));
+        scene.run(|tables, step| refuse_waiting(&tables.sessions, step));
     }
 
     #[test]
@@ -99,13 +109,13 @@ mod tests {
             let mut scene = Scene::new(|_| ());
             prepare(&mut scene);
             assert!(!is_finished(&mut scene), "{case}: it was not stopped");
-            stop(&mut scene.tables, how);
+            stop(&mut scene, how);
             assert_eq!(is_finished(&mut scene), expected, "{case}");
             assert!(!is_finished(&mut scene), "{case}: it is reported once");
         }
         let mut scene = Scene::new(|_| ());
         link(&mut scene);
-        stop(&mut scene.tables, Stop::WaitForServers);
+        stop(&mut scene, Stop::WaitForServers);
         assert!(!is_finished(&mut scene), "a server is linked");
     }
 
@@ -115,8 +125,8 @@ mod tests {
             let mut scene = Scene::new(|_| ());
             scene.session();
             let waiter = scene.waiter(scene.now);
-            stop(&mut scene.tables, how);
-            let ends = std::iter::from_fn(|| scene.tables.agenda.next_followup());
+            stop(&mut scene, how);
+            let ends = std::iter::from_fn(|| scene.agenda.next_followup());
             let ends: Vec<_> = ends
                 .map(|followup| match followup {
                     Followup::End(session, end) if matches!(*end, SessionEnd::Refused(_)) => session,

@@ -18,7 +18,6 @@ use link::permits::Permits;
 use link::pinned::take_pin_permit;
 use link::request_refusal::RequestRefusal;
 use link::session::{Admission, SessionState, WaitFor};
-use machine::Step;
 use queueing::classes::{ClassId, LimitKind};
 use queueing::commented::Commented;
 use queueing::limiting::limiter::{ClassLimiter, Passage, StatementLimiter};
@@ -28,11 +27,13 @@ use units::deadline::Owner;
 use units::{ConnId, PoolId};
 
 use crate::limits::deadlines::waited;
-use crate::limits::limiters::{LimitWaiter, Limiters, Outcome};
 use crate::limits::permits::taken_permits;
 use crate::limits::{classes, deadlines, permits, refusals};
-use crate::tables::Tables;
 use crate::tables::followups::{Before, RequestError};
+use crate::tables::limiters::{LimitWaiter, Limiters, Outcome};
+use crate::tables::owners::{Pools, Servers, Sessions};
+use crate::tables::step::Step;
+use crate::tables::{Tables, lookups};
 
 /// Whether a session's messages are forwarded.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -46,7 +47,8 @@ pub(crate) enum Goes {
 
 /// Acts on the outcome of a wait, now that the messages that have waited are at hand.
 fn conclude(
-    tables: &mut Tables,
+    sessions: &mut Sessions,
+    pools: &mut Pools,
     limiters: &mut Limiters,
     step: &mut Step<'_>,
     conn: ConnId,
@@ -54,35 +56,29 @@ fn conclude(
     messages: &[u8],
 ) -> Goes {
     if let Outcome::Passed = outcome {
-        permits::pass_in(tables, limiters, step, conn);
+        permits::pass_in(sessions, limiters, step, conn);
         return Goes::On;
     }
-    permits::give_up_passing(tables, limiters, step, conn);
+    permits::give_up_passing(sessions, step, conn);
     match outcome {
         Outcome::Passed => {}
-        Outcome::Refused(error) => refusals::refuse_for_now(tables, limiters, step, conn, &error, messages),
+        Outcome::Refused(error) => refusals::refuse_for_now(sessions, pools, limiters, step, conn, &error, messages),
         Outcome::Late { since, deadline_ms } => {
             let detail = waited(step.now, since, deadline_ms);
-            refusals::count_refusal(tables, step, conn, &RequestRefusal::Deadline);
+            refusals::count_refusal(sessions, pools, step, conn, &RequestRefusal::Deadline);
             let error = deadlines::deadline_error(RequestRefusal::Deadline, detail);
-            refusals::refuse_batch(tables, step, conn, &error, messages);
+            refusals::refuse_batch(sessions, step, conn, &error, messages);
         }
         Outcome::Cancelled => {
             let error = RequestError { why: RequestRefusal::UserRequest, detail: None, hint: None };
-            refusals::refuse_batch(tables, step, conn, &error, messages);
+            refusals::refuse_batch(sessions, step, conn, &error, messages);
         }
     }
     Goes::PassedOver
 }
 
 /// A transaction is to begin with these messages.
-pub(crate) fn admit(
-    tables: &mut Tables,
-    limiters: &mut Limiters,
-    step: &mut Step<'_>,
-    conn: ConnId,
-    messages: &[u8],
-) -> Goes {
+pub(crate) fn admit(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, messages: &[u8]) -> Goes {
     let session = &tables.sessions[conn];
     let since = match session.claim().admission() {
         Admission::In { .. } => return Goes::On,
@@ -90,55 +86,60 @@ pub(crate) fn admit(
         Admission::HasWaited { since } => since,
         Admission::Not => step.now,
     };
-    if let Some(outcome) = limiters.outcomes.remove(&conn) {
-        return conclude(tables, limiters, step, conn, outcome, messages);
+    if let Some(outcome) = tables.limiters.outcomes.remove(&conn) {
+        return conclude(&mut tables.sessions, &mut tables.pools, &mut tables.limiters, step, conn, outcome, messages);
     }
     let (class, linked) = (session.claim().class(), session.server().is_some());
-    let class =
-        if tables.plan.settings.classes.is_single() { class } else { classes::classify(tables, conn, messages).0 };
-    let stated = if linked { Passage::Open } else { pass_statement(tables, limiters, step, conn, messages) };
+    let class = if step.plan.settings.classes.is_single() {
+        class
+    } else {
+        classes::classify(&mut tables.sessions, &mut tables.pools, step, conn, messages).0
+    };
+    let stated = if linked { Passage::Open } else { pass_statement(tables, step, conn, messages) };
     let passage = match stated {
-        Passage::Open => pass_class(tables, limiters, step, conn, class, messages),
+        Passage::Open => pass_class(tables, step, conn, class, messages),
         passage => passage,
     };
     match passage {
         Passage::Open => {
             tables.sessions[conn].claim_mut().has_waited(since);
-            permits::pass_in(tables, limiters, step, conn);
+            permits::pass_in(&mut tables.sessions, &mut tables.limiters, step, conn);
             Goes::On
         }
         Passage::Later => Goes::Later,
         Passage::Refused(error) => {
-            permits::give_up_passing(tables, limiters, step, conn);
-            refusals::refuse_for_now(tables, limiters, step, conn, &error, messages);
+            permits::give_up_passing(&mut tables.sessions, step, conn);
+            refusals::refuse_for_now(
+                &mut tables.sessions,
+                &mut tables.pools,
+                &mut tables.limiters,
+                step,
+                conn,
+                &error,
+                messages,
+            );
             Goes::PassedOver
         }
     }
 }
 
-fn pass_statement(
-    tables: &mut Tables,
-    limiters: &mut Limiters,
-    step: &mut Step<'_>,
-    conn: ConnId,
-    messages: &[u8],
-) -> Passage {
-    let limits = &tables.plan.settings.global.classes;
+fn pass_statement(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, messages: &[u8]) -> Passage {
+    let limits = &step.plan.settings.global.classes;
     // A session that has a permit has begun with that statement, whatever has come after it meanwhile.
     let session = &mut tables.sessions[conn];
     let has_permit = session.claim().permits().is_some_and(|permits| permits.statement().is_some());
-    if has_permit || !limiters.counts_statements {
+    if has_permit || !tables.limiters.counts_statements {
         return Passage::Open;
     }
     // Messages without a text (no Query or Parse) belong to no statement's limit.
     let Some(text) = first_text(session, messages) else { return Passage::Open };
-    let rules = tables.caches.reader.rules(session.parameters());
-    let fingerprint = rules.and_then(|rules| Text::new(text, rules).fingerprint(&limiters.key).ok());
+    let rules = step.caches.reader.rules(session.parameters());
+    let fingerprint = rules.and_then(|rules| Text::new(text, rules).fingerprint(&tables.limiters.key).ok());
     // All texts that the lexer cannot read share one fingerprint.
     let fingerprint = fingerprint.map_or(0, |fingerprint| fingerprint.bits()[0]);
     // This statement has no limit.
     let Some(limit) = limits.statement_limit(fingerprint) else { return Passage::Open };
-    let limiter = limiters.statement(step.now, fingerprint, text);
+    let limiter = tables.limiters.statement(step.now, fingerprint, text);
     let passage =
         if limiter.queue.is_empty() { limiter.pass(step.now, limit, limits.fingerprint_over) } else { Passage::Later };
     match passage {
@@ -148,23 +149,17 @@ fn pass_statement(
         }
         Passage::Later => {
             let kind = (limits.fingerprint_over == Over::Delay).then_some(LimitKind::Active);
-            wait_at(tables, limiters, step, conn, Before::Statement(fingerprint), kind, messages);
+            wait_at(tables, step, conn, Before::Statement(fingerprint), kind, messages);
         }
         Passage::Refused(_) => {}
     }
     passage
 }
 
-fn pass_class(
-    tables: &mut Tables,
-    limiters: &mut Limiters,
-    step: &mut Step<'_>,
-    conn: ConnId,
-    class: ClassId,
-    messages: &[u8],
-) -> Passage {
+fn pass_class(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, class: ClassId, messages: &[u8]) -> Passage {
     let index = usize::from(class.0);
-    let Some(limiter) = limiters.classes.get_mut(index).filter(|limiter| !ClassLimiter::is_free(&limiter.limits))
+    let Some(limiter) =
+        tables.limiters.classes.get_mut(index).filter(|limiter| !ClassLimiter::is_free(&limiter.limits))
     else {
         return Passage::Open;
     };
@@ -175,11 +170,11 @@ fn pass_class(
         Passage::Open if linked => {}
         Passage::Open => {
             let asked_at = session.waiting_since().unwrap_or(step.now);
-            permits::take_class_permit(tables, limiters, step.now, conn, index, asked_at);
+            permits::take_class_permit(&mut tables.sessions, &mut tables.limiters, step.now, conn, index, asked_at);
         }
         Passage::Later => {
             let kind = limiter.delays();
-            wait_at(tables, limiters, step, conn, Before::Class(index), kind, messages);
+            wait_at(tables, step, conn, Before::Class(index), kind, messages);
         }
         Passage::Refused(_) => {}
     }
@@ -188,7 +183,6 @@ fn pass_class(
 
 fn wait_at(
     tables: &mut Tables,
-    limiters: &mut Limiters,
     step: &mut Step<'_>,
     conn: ConnId,
     before: Before,
@@ -199,7 +193,7 @@ fn wait_at(
     let since = session.waiting_since().unwrap_or(step.now);
     let linked = session.server().is_some();
     let deadline_ms = if linked { session.deadline_ms(messages, Commented::Unread).unwrap_or_default() } else { 0 };
-    let ticket = limiters.enter_queue(LimitWaiter { conn, before, linked, since, entered: step.now, kind });
+    let ticket = tables.limiters.enter_queue(LimitWaiter { conn, before, linked, since, entered: step.now, kind });
     session.claim_mut().wait(ticket);
     match session.state() {
         SessionState::Linked { server } => {
@@ -211,26 +205,28 @@ fn wait_at(
             session.wait(since, WaitFor::Limit, ticket, notified);
         }
     }
-    tables.agenda.arm(Owner::Conn(conn));
-    deadlines::apply_deadline(tables, limiters, step, conn, messages, Commented::Unread);
-    permits::exchange_allowance(tables, limiters, step, before);
+    step.agenda.arm(Owner::Conn(conn));
+    deadlines::apply_deadline(
+        &mut tables.sessions,
+        &mut tables.servers,
+        &mut tables.pools,
+        step,
+        conn,
+        messages,
+        Commented::Unread,
+    );
+    permits::exchange_allowance(&mut tables.limiters, step, before);
 }
 
 /// The coordinator has answered a request for a limit.
-pub(crate) fn allowed(
-    tables: &mut Tables,
-    limiters: &mut Limiters,
-    step: &mut Step<'_>,
-    limit: &Limit,
-    allowance: &Allowance,
-) {
+pub(crate) fn allowed(tables: &mut Tables, step: &mut Step<'_>, limit: &Limit, allowance: &Allowance) {
     let before = match limit {
         Limit::Class(name, kind) => {
-            let Some(index) = limiters.classes.iter().position(|limiter| limiter.name == *name) else {
+            let Some(index) = tables.limiters.classes.iter().position(|limiter| limiter.name == *name) else {
                 // A reload has taken the class away since it was asked for.
-                return permits::give_back(tables, step, limit.clone(), allowance.granted, 0);
+                return permits::give_back(step, limit.clone(), allowance.granted, 0);
             };
-            let limiter = &mut limiters.classes[index];
+            let limiter = &mut tables.limiters.classes[index];
             match kind {
                 LimitKind::Active => limiter.permits.allowed(step.now, allowance),
                 LimitKind::Queries => limiter.queries.allowed(step.now, allowance),
@@ -239,44 +235,45 @@ pub(crate) fn allowed(
             Before::Class(index)
         }
         Limit::Statement(fingerprint) => {
-            let Some(limiter) = limiters.statements.get_mut(fingerprint) else {
+            let Some(limiter) = tables.limiters.statements.get_mut(fingerprint) else {
                 // The statement was not used any more, and was forgotten.
-                return permits::give_back(tables, step, limit.clone(), allowance.granted, 0);
+                return permits::give_back(step, limit.clone(), allowance.granted, 0);
             };
             limiter.permits.allowed(step.now, allowance);
             Before::Statement(*fingerprint)
         }
     };
-    open(tables, limiters, step, before);
+    open(tables, step, before);
 }
 
 /// Lets waiters pass while the limit allows it, refuses those that may not wait, and requests allowance for the rest.
-pub(crate) fn open(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<'_>, before: Before) {
+pub(crate) fn open(tables: &mut Tables, step: &mut Step<'_>, before: Before) {
     let (mut through, mut late) = (Vec::new(), Vec::new());
-    while let Some(ticket) = limiters.next_of(before) {
-        let &LimitWaiter { conn, linked, since, .. } = limiters.waiters.get(&ticket).expect("a queue holds waiters");
-        if let Some(late_link) = tables.view().late(step.now, conn) {
+    while let Some(ticket) = tables.limiters.next_of(before) {
+        let &LimitWaiter { conn, linked, since, .. } =
+            tables.limiters.waiters.get(&ticket).expect("a queue holds waiters");
+        if let Some(late_link) = lookups::late(&tables.sessions, &tables.servers, step.now, conn) {
             // It takes no permit, so nothing has to be released for it.
-            limiters.leave_queue(step.now, ticket);
-            limiters.count_vain_wait(step.now, before, since);
+            tables.limiters.leave_queue(step.now, ticket);
+            tables.limiters.count_vain_wait(step.now, before, since);
             late.push((conn, since, linked.then_some(late_link)));
             continue;
         }
         let passage = match before {
-            Before::Class(index) => limiters.classes[index].pass(step.now, linked),
+            Before::Class(index) => tables.limiters.classes[index].pass(step.now, linked),
             Before::Statement(fingerprint) => {
-                let limits = &tables.plan.settings.global.classes;
+                let limits = &step.plan.settings.global.classes;
                 let limit = limits.statement_limit(fingerprint).unwrap_or(u32::MAX);
-                let limiter = limiters.statements.get_mut(&fingerprint);
+                let limiter = tables.limiters.statements.get_mut(&fingerprint);
                 limiter.map_or(Passage::Later, |limiter| limiter.pass(step.now, limit, limits.fingerprint_over))
             }
         };
         if passage == Passage::Later {
             break;
         }
-        limiters.leave_queue(step.now, ticket);
+        tables.limiters.leave_queue(step.now, ticket);
         if let (Passage::Open, Before::Class(index), false) = (&passage, before, linked) {
-            permits::take_class_permit(tables, limiters, step.now, conn, index, since);
+            permits::take_class_permit(&mut tables.sessions, &mut tables.limiters, step.now, conn, index, since);
         }
         let session = &mut tables.sessions[conn];
         if let (Passage::Open, Before::Statement(fingerprint)) = (&passage, before) {
@@ -285,141 +282,163 @@ pub(crate) fn open(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step
         session.claim_mut().has_waited(since);
         through.push((conn, passage));
     }
-    permits::exchange_allowance(tables, limiters, step, before);
+    permits::exchange_allowance(&mut tables.limiters, step, before);
     for (conn, since, late_link) in late {
         tables.sessions[conn].claim_mut().has_waited(since);
         match late_link {
             Some((since, deadline_ms)) => {
-                permits::set_outcome(tables, limiters, conn, Outcome::Late { since, deadline_ms })
+                permits::set_outcome(&mut tables.limiters, step, conn, Outcome::Late { since, deadline_ms })
             }
-            None => _ = deadlines::is_too_late(tables, limiters, step, conn),
+            None => {
+                _ = deadlines::is_too_late(&mut tables.sessions, &mut tables.servers, &mut tables.pools, step, conn)
+            }
         }
     }
     // The agenda's list is worked off from its end, so that the first waiter goes first.
     for (conn, passage) in through.into_iter().rev() {
         let is_class = matches!(before, Before::Class(_));
-        go_through(tables, limiters, step, conn, passage, is_class);
+        go_through(&mut tables.sessions, &mut tables.pools, &mut tables.limiters, step, conn, passage, is_class);
     }
 }
 
 fn go_through(
-    tables: &mut Tables,
+    sessions: &mut Sessions,
+    pools: &mut Pools,
     limiters: &mut Limiters,
     step: &mut Step<'_>,
     conn: ConnId,
     passage: Passage,
     is_class: bool,
 ) {
-    let session = &mut tables.sessions[conn];
+    let session = &mut sessions[conn];
     if session.server().is_some() {
         return match passage {
-            Passage::Refused(error) => permits::set_outcome(tables, limiters, conn, Outcome::Refused(error)),
-            _ if is_class => permits::set_outcome(tables, limiters, conn, Outcome::Passed),
-            _ => tables.agenda.reconsider(conn),
+            Passage::Refused(error) => permits::set_outcome(limiters, step, conn, Outcome::Refused(error)),
+            _ if is_class => permits::set_outcome(limiters, step, conn, Outcome::Passed),
+            _ => step.agenda.reconsider(conn),
         };
     }
     if let Passage::Refused(error) = passage {
-        permits::give_up_passing(tables, limiters, step, conn);
-        let session = &mut tables.sessions[conn];
+        permits::give_up_passing(sessions, step, conn);
+        let session = &mut sessions[conn];
         let inbox = session.incoming_mut().take_inbox();
-        refusals::refuse_for_now(tables, limiters, step, conn, &error, &inbox);
-        tables.sessions[conn].incoming_mut().put_back(inbox);
+        refusals::refuse_for_now(sessions, pools, limiters, step, conn, &error, &inbox);
+        sessions[conn].incoming_mut().put_back(inbox);
     } else if is_class {
-        permits::pass_in(tables, limiters, step, conn);
+        permits::pass_in(sessions, limiters, step, conn);
     }
-    tables.sessions[conn].stop_waiting(step.now);
-    tables.agenda.reconsider(conn);
+    sessions[conn].stop_waiting(step.now);
+    step.agenda.reconsider(conn);
 }
 
 /// Releases the permits of a transaction that is over: a session's, or one that a server finishes after its session has
 /// ended.
-pub(crate) fn release_permits(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<'_>, permits: Permits) {
+pub(crate) fn release_permits(tables: &mut Tables, step: &mut Step<'_>, permits: Permits) {
     let lasted = step.now.since(permits.since());
     if let Some(name) = permits.class() {
         let limit = Limit::Class(Arc::clone(name), LimitKind::Active);
-        match limiters.classes.iter().position(|limiter| limiter.name == *name) {
+        match tables.limiters.classes.iter().position(|limiter| limiter.name == *name) {
             Some(index) => {
-                let back = limiters.classes[index].permits.release(step.now, lasted);
-                permits::give_back(tables, step, limit, back, 0);
-                open(tables, limiters, step, Before::Class(index));
+                let back = tables.limiters.classes[index].permits.release(step.now, lasted);
+                permits::give_back(step, limit, back, 0);
+                open(tables, step, Before::Class(index));
             }
-            None => permits::give_back(tables, step, limit, 1, 0),
+            None => permits::give_back(step, limit, 1, 0),
         }
     }
     if let Some(fingerprint) = permits.statement() {
-        let limiter = limiters.statements.get_mut(&fingerprint);
+        let limiter = tables.limiters.statements.get_mut(&fingerprint);
         let waited = permits.linked_at().unwrap_or(step.now).since(permits.requested_at());
         let ran = permits.linked_at().map(|linked_at| step.now.since(linked_at));
         let back = limiter.map_or(1, |limiter| limiter.release(step.now, lasted, waited, ran));
-        permits::give_back(tables, step, Limit::Statement(fingerprint), back, 0);
-        open(tables, limiters, step, Before::Statement(fingerprint));
+        permits::give_back(step, Limit::Statement(fingerprint), back, 0);
+        open(tables, step, Before::Statement(fingerprint));
     }
 }
 
 /// Returns allowance that was not needed for long enough to the coordinator.
-pub(crate) fn tidy_limits(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<'_>) {
-    if limiters.look_at.is_none_or(|at| at > step.now) {
+pub(crate) fn tidy_limits(tables: &mut Tables, step: &mut Step<'_>) {
+    if tables.limiters.look_at.is_none_or(|at| at > step.now) {
         return;
     }
-    limiters.look_at = None;
-    for index in 0..limiters.classes.len() {
-        open(tables, limiters, step, Before::Class(index));
+    tables.limiters.look_at = None;
+    for index in 0..tables.limiters.classes.len() {
+        open(tables, step, Before::Class(index));
     }
     let due = |limiter: &StatementLimiter| limiter.permits.next_at(limiter.waiting()).is_some();
-    let statements: Vec<u64> =
-        limiters.statements.iter().filter(|(_, limiter)| due(limiter)).map(|(fingerprint, _)| *fingerprint).collect();
+    let statements: Vec<u64> = tables
+        .limiters
+        .statements
+        .iter()
+        .filter(|(_, limiter)| due(limiter))
+        .map(|(fingerprint, _)| *fingerprint)
+        .collect();
     for fingerprint in statements {
-        permits::exchange_allowance(tables, limiters, step, Before::Statement(fingerprint));
+        permits::exchange_allowance(&mut tables.limiters, step, Before::Statement(fingerprint));
     }
 }
 
 /// Takes new limits: each session that waits tries again.
-pub(crate) fn configure_limits(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<'_>) {
-    let had_limits = !limiters.is_none();
-    let waits = std::mem::take(&mut limiters.waiters);
-    for limiter in &mut limiters.classes {
+pub(crate) fn configure_limits(tables: &mut Tables, step: &mut Step<'_>) {
+    let had_limits = !tables.limiters.is_none();
+    let waits = std::mem::take(&mut tables.limiters.waiters);
+    for limiter in &mut tables.limiters.classes {
         limiter.queue.clear();
         limiter.linked.clear();
     }
-    limiters.statements.values_mut().for_each(|limiter| limiter.queue.clear());
+    tables.limiters.statements.values_mut().for_each(|limiter| limiter.queue.clear());
     let used = |class: &str| {
         let permits = taken_permits(&tables.sessions, &tables.servers);
         permits.filter(|permits| permits.class().is_some_and(|own| **own == *class)).count() as u32
     };
-    for (limit, count) in limiters.configure(&tables.plan.settings, used) {
-        permits::give_back(tables, step, limit, count, 0);
+    for (limit, count) in tables.limiters.configure(&step.plan.settings, used) {
+        permits::give_back(step, limit, count, 0);
     }
     for wait in waits.into_values().rev() {
         tables.sessions[wait.conn].claim_mut().has_waited(wait.since);
-        go_through(tables, limiters, step, wait.conn, Passage::Open, false);
+        go_through(
+            &mut tables.sessions,
+            &mut tables.pools,
+            &mut tables.limiters,
+            step,
+            wait.conn,
+            Passage::Open,
+            false,
+        );
     }
-    if !limiters.is_none() {
+    if !tables.limiters.is_none() {
         // Some of the allowance may not be needed any more.
-        limiters.look(Some(step.now + TICK));
+        tables.limiters.look(Some(step.now + TICK));
     } else if had_limits {
         // If there are limits again later, each session begins anew.
-        limiters.outcomes.clear();
+        tables.limiters.outcomes.clear();
         for conn in tables.sessions.ids() {
             tables.sessions[conn].claim_mut().take_admission();
             // Its messages may have been held only for the limit.
-            tables.agenda.reconsider(conn);
+            step.agenda.reconsider(conn);
         }
     }
 }
 
 /// Fewer sessions are pinned, or more may be: sessions that wait to be pinned go on.
-pub(crate) fn admit_to_pin(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<'_>, id: PoolId) {
+pub(crate) fn admit_to_pin(
+    sessions: &mut Sessions,
+    servers: &mut Servers,
+    pools: &mut Pools,
+    step: &mut Step<'_>,
+    id: PoolId,
+) {
     loop {
-        let pool = &mut tables.pools[id];
+        let pool = &mut pools[id];
         let Some(waiter) = pool.next_to_pin() else { return };
-        if deadlines::is_too_late(tables, limiters, step, waiter.session) {
+        if deadlines::is_too_late(sessions, servers, pools, step, waiter.session) {
             continue;
         }
-        let pool = &mut tables.pools[id];
-        let session = &mut tables.sessions[waiter.session];
+        let pool = &mut pools[id];
+        let session = &mut sessions[waiter.session];
         take_pin_permit(session.ensure_tracker(), pool);
         pool.counts_mut().count_wait(step.now.micros_since(waiter.since));
         session.stop_waiting(step.now);
-        tables.agenda.reconsider(waiter.session);
+        step.agenda.reconsider(waiter.session);
     }
 }

@@ -13,15 +13,16 @@ use std::time::Duration;
 
 use link::request_refusal::RequestRefusal;
 use link::session::{SessionState, WaitFor};
-use machine::Step;
 use queueing::commented::Commented;
 use units::deadline::Owner;
 use units::{ConnId, Time};
 
-use crate::limits::limiters::{Limiters, Outcome};
 use crate::limits::{permits, refusals};
-use crate::tables::Tables;
 use crate::tables::followups::RequestError;
+use crate::tables::limiters::Outcome;
+use crate::tables::owners::{Pools, Servers, Sessions};
+use crate::tables::step::Step;
+use crate::tables::{Tables, lookups};
 
 const HINT: &str = "It was not sent to PostgreSQL, and can be sent again.";
 
@@ -29,78 +30,115 @@ const HINT: &str = "It was not sent to PostgreSQL, and can be sent again.";
 /// comments say, if they were read.
 #[inline]
 pub(crate) fn apply_deadline(
-    tables: &mut Tables,
-    limiters: &mut Limiters,
+    sessions: &mut Sessions,
+    servers: &mut Servers,
+    pools: &mut Pools,
     step: &mut Step<'_>,
     conn: ConnId,
     messages: &[u8],
     commented: Commented,
 ) {
-    let session = &tables.sessions[conn];
+    let session = &sessions[conn];
     if let Some(allowed) = session.deadline_ms(messages, commented) {
-        apply_deadline_of(tables, limiters, step, conn, allowed);
+        apply_deadline_of(sessions, servers, pools, step, conn, allowed);
     }
 }
 
 /// A session has begun to wait, and its deadline is `allowed` milliseconds.
 #[inline(never)]
-fn apply_deadline_of(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<'_>, conn: ConnId, allowed: u32) {
-    let session = &mut tables.sessions[conn];
+fn apply_deadline_of(
+    sessions: &mut Sessions,
+    servers: &mut Servers,
+    pools: &mut Pools,
+    step: &mut Step<'_>,
+    conn: ConnId,
+    allowed: u32,
+) {
+    let session = &mut sessions[conn];
     // It waits for a limit and is linked: the deadline stands in its server's `hold`.
     let SessionState::Waiting { wait_for, ticket, since, .. } = session.state() else { return };
     session.take_deadline(allowed);
     // It may have waited already for a limit.
     let waited = step.now.since(since);
     let (class, pool) = (session.claim().class(), session.pool());
-    let pool = &tables.pools[pool];
+    let pool = &pools[pool];
     // It waits in another queue, whose pace is not known.
-    let Some((place, len)) = pool.queue().place(class, ticket) else { return tables.agenda.arm(Owner::Conn(conn)) };
+    let Some((place, len)) = pool.queue().place(class, ticket) else { return step.agenda.arm(Owner::Conn(conn)) };
     let expected = pool.queue().expected_wait(class, step.now, place);
     let expected = expected.filter(|_| wait_for == WaitFor::Server && pool.has_all_it_gets(step.now, class));
     let late = expected.filter(|expected| waited + *expected > Duration::from_millis(allowed.into()));
     // It is expected to be served in time.
-    let Some(expected) = late else { return tables.agenda.arm(Owner::Conn(conn)) };
+    let Some(expected) = late else { return step.agenda.arm(Owner::Conn(conn)) };
     let (waited, expected) = (waited.as_millis(), expected.as_millis());
     let detail = format!("waited_ms={waited} deadline_ms={allowed} expected_wait_ms={expected} place={place} of {len}");
-    refusals::count_refusal(tables, step, conn, &RequestRefusal::Deadline);
+    refusals::count_refusal(sessions, pools, step, conn, &RequestRefusal::Deadline);
     let error = deadline_error(RequestRefusal::Deadline, detail);
-    refusals::refuse_waiting_request(tables, limiters, step, conn, &error);
+    refusals::refuse_waiting_request(sessions, servers, pools, step, conn, &error);
 }
 
 /// Whether the deadline of a waiter that has just left the queue has passed. If so, it gets an error.
-pub(crate) fn is_too_late(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<'_>, conn: ConnId) -> bool {
-    let Some((since, deadline_ms)) = tables.view().late(step.now, conn) else { return false };
+pub(crate) fn is_too_late(
+    sessions: &mut Sessions,
+    servers: &mut Servers,
+    pools: &mut Pools,
+    step: &mut Step<'_>,
+    conn: ConnId,
+) -> bool {
+    let Some((since, deadline_ms)) = lookups::late(sessions, servers, step.now, conn) else {
+        return false;
+    };
     let detail = waited(step.now, since, deadline_ms);
-    let (why, detail) = tables.view().with_pin_limit(conn, RequestRefusal::Deadline, detail);
-    refusals::count_refusal(tables, step, conn, &why);
-    refusals::refuse_request(tables, limiters, step, conn, &deadline_error(why, detail));
+    let (why, detail) = lookups::with_pin_limit(sessions, pools, conn, RequestRefusal::Deadline, detail);
+    refusals::count_refusal(sessions, pools, step, conn, &why);
+    refusals::refuse_request(sessions, servers, pools, step, conn, &deadline_error(why, detail));
     true
 }
 
 /// The deadline of a waiting session has passed.
-pub(crate) fn deadline_passed(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<'_>, conn: ConnId) {
-    let (since, deadline_ms) = tables.view().late(step.now, conn).expect("its deadline has come");
-    if permits::end_linked_wait(tables, limiters, step, conn, Outcome::Late { since, deadline_ms }) {
+pub(crate) fn deadline_passed(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
+    let (since, deadline_ms) =
+        lookups::late(&tables.sessions, &tables.servers, step.now, conn).expect("its deadline has come");
+    if permits::end_linked_wait(
+        &mut tables.sessions,
+        &mut tables.limiters,
+        step,
+        conn,
+        Outcome::Late { since, deadline_ms },
+    ) {
         return;
     }
     let detail = waited(step.now, since, deadline_ms);
-    let (why, detail) = tables.view().with_pin_limit(conn, RequestRefusal::Deadline, detail);
-    refusals::count_refusal(tables, step, conn, &why);
-    refusals::refuse_waiting_request(tables, limiters, step, conn, &deadline_error(why, detail));
+    let (why, detail) =
+        lookups::with_pin_limit(&tables.sessions, &tables.pools, conn, RequestRefusal::Deadline, detail);
+    refusals::count_refusal(&mut tables.sessions, &mut tables.pools, step, conn, &why);
+    refusals::refuse_waiting_request(
+        &mut tables.sessions,
+        &mut tables.servers,
+        &mut tables.pools,
+        step,
+        conn,
+        &deadline_error(why, detail),
+    );
 }
 
 /// A session has waited for as long as `query_timeout` allows.
-pub(crate) fn waited_too_long(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<'_>, conn: ConnId) {
-    let session = &tables.sessions[conn];
+pub(crate) fn waited_too_long(
+    sessions: &mut Sessions,
+    servers: &mut Servers,
+    pools: &mut Pools,
+    step: &mut Step<'_>,
+    conn: ConnId,
+) {
+    let session = &sessions[conn];
     let SessionState::Waiting { since, .. } = session.state() else {
         unreachable!("only a session that waits is due so")
     };
-    let timeout = tables.pools[session.pool()].rules().query_timeout().expect("it is due by its query_timeout");
+    let timeout = pools[session.pool()].rules().query_timeout().expect("it is due by its query_timeout");
     let waited = step.now.since(since).as_millis();
     let detail = format!("waited_ms={waited} query_timeout_ms={}", timeout.as_millis());
-    let (why, detail) = tables.view().with_pin_limit(conn, RequestRefusal::QueryTimeout, detail);
-    refusals::count_refusal(tables, step, conn, &why);
-    refusals::refuse_waiting_request(tables, limiters, step, conn, &deadline_error(why, detail));
+    let (why, detail) = lookups::with_pin_limit(sessions, pools, conn, RequestRefusal::QueryTimeout, detail);
+    refusals::count_refusal(sessions, pools, step, conn, &why);
+    refusals::refuse_waiting_request(sessions, servers, pools, step, conn, &deadline_error(why, detail));
 }
 
 pub(crate) fn deadline_error(why: RequestRefusal, detail: String) -> RequestError {

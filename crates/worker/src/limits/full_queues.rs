@@ -7,14 +7,13 @@ use std::time::Duration;
 
 use link::request_refusal::RequestRefusal;
 use link::session::{SessionState, WaitFor};
-use machine::Step;
 use queueing::classes::Overflow;
 use units::ConnId;
 
-use crate::limits::limiters::Limiters;
 use crate::limits::refusals;
-use crate::tables::Tables;
 use crate::tables::followups::RequestError;
+use crate::tables::owners::{Pools, Servers, Sessions};
+use crate::tables::step::Step;
 
 const HINT: &str = "It was not sent to PostgreSQL, and can be sent again later.";
 
@@ -23,23 +22,35 @@ const UNKNOWN: Duration = Duration::from_millis(100);
 
 /// A session has begun to wait: if too many of its class wait now, one of them is refused.
 #[inline]
-pub(crate) fn bound_queue(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<'_>, conn: ConnId) {
-    if tables.plan.settings.classes.bounds_queues() {
-        bound_queue_of(tables, limiters, step, conn);
+pub(crate) fn bound_queue(
+    sessions: &mut Sessions,
+    servers: &mut Servers,
+    pools: &mut Pools,
+    step: &mut Step<'_>,
+    conn: ConnId,
+) {
+    if step.plan.settings.classes.bounds_queues() {
+        bound_queue_of(sessions, servers, pools, step, conn);
     }
 }
 
 #[inline(never)]
-fn bound_queue_of(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<'_>, conn: ConnId) {
-    let session = &tables.sessions[conn];
+fn bound_queue_of(
+    sessions: &mut Sessions,
+    servers: &mut Servers,
+    pools: &mut Pools,
+    step: &mut Step<'_>,
+    conn: ConnId,
+) {
+    let session = &sessions[conn];
     // It may have been refused already, because of its deadline.
     if !matches!(session.state(), SessionState::Waiting { wait_for: WaitFor::Server, .. }) {
         return;
     }
-    let class = tables.plan.settings.classes.class(session.claim().class());
+    let class = step.plan.settings.classes.class(session.claim().class());
     // This class's queue has no maximum.
     let Some(max) = class.max_waiting else { return };
-    let pool = &tables.pools[session.pool()];
+    let pool = &pools[session.pool()];
     // Each worker's part, but at least one: otherwise no session could wait if the limit is below the number of
     // workers.
     if pool.queue().waiting(session.claim().class()) <= max.div_ceil(u32::from(pool.exchange().homes().max(1))) {
@@ -56,8 +67,8 @@ fn bound_queue_of(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<
     let detail = format!("limit={max} remaining=0 retry_after_ms={retry_ms} class={name}");
     let error =
         RequestError { why: RequestRefusal::MaxWaiting { class: name }, detail: Some(detail), hint: Some(HINT.into()) };
-    refusals::count_refusal(tables, step, goes, &error.why);
-    refusals::refuse_waiting_request(tables, limiters, step, goes, &error);
+    refusals::count_refusal(sessions, pools, step, goes, &error.why);
+    refusals::refuse_waiting_request(sessions, servers, pools, step, goes, &error);
 }
 
 #[cfg(test)]
@@ -74,10 +85,11 @@ mod tests {
         let class = Class { max_waiting: max, overflow, ..Class::new("default") };
         let mut scene =
             Scene::new(|settings| settings.classes = Arc::new(Classes { all: vec![class], ..Classes::default() }));
-        let mut limiters = Limiters::new(&scene.tables.plan.settings);
         let begin = |_| {
             let conn = scene.waiter(scene.now);
-            scene.run(|tables, step| bound_queue(tables, &mut limiters, step, conn));
+            scene.run(|tables, step| {
+                bound_queue(&mut tables.sessions, &mut tables.servers, &mut tables.pools, step, conn)
+            });
             conn
         };
         let sessions: Vec<ConnId> = (0..count).map(begin).collect();

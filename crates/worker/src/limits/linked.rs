@@ -7,7 +7,6 @@
 use link::ending::checked_header;
 use link::session::Admission;
 use link::unlinked::{Begun, Unlinked};
-use machine::Step;
 use units::{ConnId, limits};
 use wire::HEADER_LEN;
 use wire::backend::Status;
@@ -15,17 +14,24 @@ use wire::frontend::tag;
 
 use crate::limits::admission;
 use crate::limits::admission::Goes;
-use crate::limits::limiters::Limiters;
-use crate::tables::{Tables, backpressure};
+use crate::tables::owners::{Servers, Sessions};
+use crate::tables::step::Step;
+use crate::tables::{Tables, backpressure, lookups};
 
 /// A session that keeps its server may have more messages to send.
-pub(crate) fn go_on_linked(tables: &mut Tables, conn: ConnId, server: ConnId) {
-    let attends = tables.view().waits_for_listener(conn);
-    let waits = matches!(tables.sessions[conn].claim().admission(), Admission::Waits { .. });
+pub(crate) fn go_on_linked(
+    sessions: &mut Sessions,
+    servers: &mut Servers,
+    step: &mut Step<'_>,
+    conn: ConnId,
+    server: ConnId,
+) {
+    let attends = lookups::waits_for_listener(sessions, conn);
+    let waits = matches!(sessions[conn].claim().admission(), Admission::Waits { .. });
     // The server was closed in this step, which ends its session too.
-    let Some(server) = tables.servers.get_mut(server) else { return };
+    let Some(server) = servers.get_mut(server) else { return };
     if server.hold().is_on() && !attends && !waits && server.is_between_transactions() && server.end_hold() {
-        tables.agenda.go_on(conn);
+        step.agenda.go_on(conn);
     }
 }
 
@@ -34,7 +40,6 @@ pub(crate) fn go_on_linked(tables: &mut Tables, conn: ConnId, server: ConnId) {
 /// and batches that were refused.
 pub(crate) fn admit_linked(
     tables: &mut Tables,
-    limiters: &mut Limiters,
     step: &mut Step<'_>,
     conn: ConnId,
     bytes: &[u8],
@@ -48,7 +53,7 @@ pub(crate) fn admit_linked(
         let discards = session.incoming().forwards_nothing();
         if matches!(session.claim().admission(), Admission::Waits { .. }) {
             // The hold was ended for another reason.
-            return hold_linked(tables, step, conn, server_id, &bytes[at..]);
+            return hold_linked(&mut tables.sessions, &mut tables.servers, step, conn, server_id, &bytes[at..]);
         }
         let is_in = matches!(session.claim().admission(), Admission::In { .. });
         if !session.incoming().discards_batch() && (is_in || !is_over || !discards) {
@@ -57,25 +62,36 @@ pub(crate) fn admit_linked(
         if !server.is_between_transactions() || !session.incoming().inbox().is_empty() {
             // The server is within a message, or the session's message began while the previous transaction was under
             // way.
-            tables.agenda.reconsider(conn);
-            return hold_linked(tables, step, conn, server_id, &bytes[at..]);
+            step.agenda.reconsider(conn);
+            return hold_linked(&mut tables.sessions, &mut tables.servers, step, conn, server_id, &bytes[at..]);
         }
         let mut held = Unlinked { conn, session, mapped: false, actions: step.actions };
         match held.read_refused(&bytes[at..]) {
             Ok(Begun::Needs(count)) => at += count,
-            Ok(Begun::Incomplete(count)) => return hold_linked(tables, step, conn, server_id, &bytes[at + count..]),
+            Ok(Begun::Incomplete(count)) => {
+                return hold_linked(
+                    &mut tables.sessions,
+                    &mut tables.servers,
+                    step,
+                    conn,
+                    server_id,
+                    &bytes[at + count..],
+                );
+            }
             Err(ending) => {
-                tables.agenda.end_by_request(conn, ending);
+                step.agenda.end_by_request(conn, ending);
                 return None;
             }
         }
-        if limiters.is_none() {
+        if tables.limiters.is_none() {
             return Some(at);
         }
         let rest = &bytes[at..];
         let header = match checked_header(rest) {
             Ok(Some(header)) => header,
-            Ok(None) if !rest.is_empty() => return hold_linked(tables, step, conn, server_id, rest),
+            Ok(None) if !rest.is_empty() => {
+                return hold_linked(&mut tables.sessions, &mut tables.servers, step, conn, server_id, rest);
+            }
             // The reader of the messages reports the error.
             Ok(None) | Err(_) => return Some(at),
         };
@@ -91,22 +107,29 @@ pub(crate) fn admit_linked(
             _ => {}
         }
         if rest.len() < header.total_len().min(limits::CHUNK_LEN_MAX) {
-            return hold_linked(tables, step, conn, server_id, rest);
+            return hold_linked(&mut tables.sessions, &mut tables.servers, step, conn, server_id, rest);
         }
-        match admission::admit(tables, limiters, step, conn, rest) {
+        match admission::admit(tables, step, conn, rest) {
             Goes::On => return Some(at),
-            Goes::Later => return hold_linked(tables, step, conn, server_id, rest),
+            Goes::Later => return hold_linked(&mut tables.sessions, &mut tables.servers, step, conn, server_id, rest),
             Goes::PassedOver => {}
         }
     }
 }
 
 /// Keeps a linked session's messages until they may go on. Always `None`.
-fn hold_linked(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, server: ConnId, bytes: &[u8]) -> Option<usize> {
-    let waits = matches!(tables.sessions[conn].claim().admission(), Admission::Waits { .. });
+fn hold_linked(
+    sessions: &mut Sessions,
+    servers: &mut Servers,
+    step: &mut Step<'_>,
+    conn: ConnId,
+    server: ConnId,
+    bytes: &[u8],
+) -> Option<usize> {
+    let waits = matches!(sessions[conn].claim().admission(), Admission::Waits { .. });
     if waits || !bytes.is_empty() {
-        tables.servers[server].hold_mut().begin();
+        servers[server].hold_mut().begin();
     }
-    backpressure::stash(tables, step, conn, bytes);
+    backpressure::stash(sessions, servers, step, conn, bytes);
     None
 }

@@ -4,7 +4,6 @@ pub(crate) mod admission;
 pub(crate) mod classes;
 pub(crate) mod deadlines;
 pub(crate) mod full_queues;
-pub(crate) mod limiters;
 pub(crate) mod linked;
 pub(crate) mod permits;
 pub(crate) mod pin_queue;

@@ -3,7 +3,6 @@
 use link::permits::Permits;
 use link::server::Server;
 use link::session::{Admission, Session};
-use machine::Step;
 use machine::mail::ToCoordinator;
 use queueing::limiting::limiter::ClassLimiter;
 use queueing::limiting::{CallBack, Limit};
@@ -11,15 +10,16 @@ use units::table::Table;
 use units::{ConnId, PoolId, Time};
 use wire::backend::ParameterStatus;
 
-use crate::limits::limiters::{Limiters, Outcome};
-use crate::tables::Tables;
 use crate::tables::followups::Before;
+use crate::tables::limiters::{Limiters, Outcome};
+use crate::tables::owners::{Pools, Servers, Sessions};
+use crate::tables::step::Step;
 
 /// A session keeps its server: notes it if the transaction is over.
-pub(crate) fn note_transaction_end(tables: &mut Tables, conn: ConnId, server: ConnId) {
-    let session = &mut tables.sessions[conn];
+pub(crate) fn note_transaction_end(sessions: &mut Sessions, servers: &mut Servers, conn: ConnId, server: ConnId) {
+    let session = &mut sessions[conn];
     let is_in = matches!(session.claim().admission(), Admission::In { .. });
-    if is_in && !session.is_torn() && tables.servers[server].is_between_transactions() {
+    if is_in && !session.is_torn() && servers[server].is_between_transactions() {
         // Its permits stay with its server.
         session.claim_mut().take_admission();
     }
@@ -27,30 +27,30 @@ pub(crate) fn note_transaction_end(tables: &mut Tables, conn: ConnId, server: Co
 
 /// Ends the wait of a linked session. False: it does not wait.
 pub(crate) fn end_linked_wait(
-    tables: &mut Tables,
+    sessions: &mut Sessions,
     limiters: &mut Limiters,
     step: &mut Step<'_>,
     conn: ConnId,
     outcome: Outcome,
 ) -> bool {
-    let session = &mut tables.sessions[conn];
+    let session = &mut sessions[conn];
     let (Some(_), Admission::Waits { ticket }) = (session.server(), session.claim().admission()) else { return false };
     let wait = limiters.leave_queue(step.now, ticket).expect("a session that waits for a limit is in its queue");
     session.claim_mut().has_waited(wait.since);
-    set_outcome(tables, limiters, conn, outcome);
+    set_outcome(limiters, step, conn, outcome);
     // The next waiter may need less.
-    tables.agenda.admit(wait.before);
+    step.agenda.admit(wait.before);
     true
 }
 
 /// The session acts on the outcome of its wait as soon as its server is between messages.
-pub(crate) fn set_outcome(tables: &mut Tables, limiters: &mut Limiters, conn: ConnId, outcome: Outcome) {
+pub(crate) fn set_outcome(limiters: &mut Limiters, step: &mut Step<'_>, conn: ConnId, outcome: Outcome) {
     limiters.outcomes.insert(conn, outcome);
-    tables.agenda.reconsider(conn);
+    step.agenda.reconsider(conn);
 }
 
 pub(crate) fn take_class_permit(
-    tables: &mut Tables,
+    sessions: &mut Sessions,
     limiters: &mut Limiters,
     now: Time,
     conn: ConnId,
@@ -59,12 +59,12 @@ pub(crate) fn take_class_permit(
 ) {
     let limiter = &limiters.classes[index];
     if limiter.limits.active.is_some() {
-        tables.sessions[conn].claim_mut().ensure_permits(now, asked_at).take_class(&limiter.name);
+        sessions[conn].claim_mut().ensure_permits(now, asked_at).take_class(&limiter.name);
     }
 }
 
 /// Gives unneeded allowance back to the coordinator, and requests what the waiters need.
-pub(crate) fn exchange_allowance(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<'_>, before: Before) {
+pub(crate) fn exchange_allowance(limiters: &mut Limiters, step: &mut Step<'_>, before: Before) {
     let now = step.now;
     let (mut asks, mut back) = (Vec::new(), Vec::new());
     let look_at = match before {
@@ -86,9 +86,9 @@ pub(crate) fn exchange_allowance(tables: &mut Tables, limiters: &mut Limiters, s
     };
     limiters.look(look_at);
     for (limit, count) in back {
-        give_back(tables, step, limit, count, 0);
+        give_back(step, limit, count, 0);
     }
-    let worker = tables.plan.id;
+    let worker = step.plan.id;
     for (limit, count) in asks.into_iter().filter(|(_, count)| *count > 0) {
         let mail = ToCoordinator::RequestAllowance { limit, holder: worker.into(), count };
         step.actions.post_to_coordinator(mail);
@@ -96,13 +96,7 @@ pub(crate) fn exchange_allowance(tables: &mut Tables, limiters: &mut Limiters, s
 }
 
 /// The coordinator wants permits back.
-pub(crate) fn called_back(
-    tables: &mut Tables,
-    limiters: &mut Limiters,
-    step: &mut Step<'_>,
-    limit: &Limit,
-    call: &CallBack,
-) {
+pub(crate) fn called_back(limiters: &mut Limiters, step: &mut Step<'_>, limit: &Limit, call: &CallBack) {
     let called = match limit {
         Limit::Class(name, _) => {
             let limiter = limiters.classes.iter_mut().find(|limiter| limiter.name == *name);
@@ -114,54 +108,59 @@ pub(crate) fn called_back(
         }
     };
     let (count, missing) = called.unwrap_or((0, call.count));
-    give_back(tables, step, limit.clone(), count, missing);
+    give_back(step, limit.clone(), count, missing);
 }
 
-pub(crate) fn give_back(tables: &mut Tables, step: &mut Step<'_>, limit: Limit, count: u32, missing: u32) {
+pub(crate) fn give_back(step: &mut Step<'_>, limit: Limit, count: u32, missing: u32) {
     if count > 0 || missing > 0 {
-        let mail = ToCoordinator::Unspent { limit, holder: tables.plan.id.into(), count, missing };
+        let mail = ToCoordinator::Unspent { limit, holder: step.plan.id.into(), count, missing };
         step.actions.post_to_coordinator(mail);
     }
 }
 
 /// The session's transaction may begin.
-pub(crate) fn pass_in(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<'_>, conn: ConnId) {
-    let session = &mut tables.sessions[conn];
+pub(crate) fn pass_in(sessions: &mut Sessions, limiters: &mut Limiters, step: &mut Step<'_>, conn: ConnId) {
+    let session = &mut sessions[conn];
     let since = session.waiting_since().unwrap_or(step.now);
     session.claim_mut().admit(since);
-    report_limits(tables, limiters, step, conn);
+    report_limits(sessions, limiters, step, conn);
 }
 
 /// The session's transaction does not begin. If the session is linked, it keeps its permits.
-pub(crate) fn give_up_passing(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<'_>, conn: ConnId) {
-    let session = &mut tables.sessions[conn];
+pub(crate) fn give_up_passing(sessions: &mut Sessions, step: &mut Step<'_>, conn: ConnId) {
+    let session = &mut sessions[conn];
     match session.server() {
         Some(_) => _ = session.claim_mut().take_admission(),
-        None => leave_limits(tables, limiters, step, conn),
+        None => leave_limits(sessions, step, conn),
     }
 }
 
 /// A session gives up its permits and its place in a queue: its transaction is over, or the session ends.
-pub(crate) fn leave_limits(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<'_>, conn: ConnId) {
-    let session = &mut tables.sessions[conn];
-    let admission = session.claim_mut().take_admission();
-    let permits = session.claim_mut().take_permits();
+pub(crate) fn leave_limits(sessions: &mut Sessions, step: &mut Step<'_>, conn: ConnId) {
+    let claim = sessions[conn].claim_mut();
+    match claim.take_admission() {
+        Admission::Waits { ticket } => step.agenda.leave_limits(conn, Some(ticket)),
+        Admission::HasWaited { .. } => step.agenda.leave_limits(conn, None),
+        Admission::In { .. } | Admission::Not => {}
+    }
+    step.agenda.release(claim.take_permits());
+}
+
+/// A session has given up the place in a queue that this ticket is for, if it had one, and what came of its wait.
+pub(crate) fn has_left(limiters: &mut Limiters, step: &mut Step<'_>, conn: ConnId, ticket: Option<u64>) {
     limiters.outcomes.remove(&conn);
-    if let Admission::Waits { ticket } = admission
-        && let Some(wait) = limiters.leave_queue(step.now, ticket)
-    {
+    if let Some(wait) = ticket.and_then(|ticket| limiters.leave_queue(step.now, ticket)) {
         limiters.count_vain_wait(step.now, wait.before, wait.since);
         // The next waiter may need less.
-        tables.agenda.admit(wait.before);
+        step.agenda.admit(wait.before);
     }
-    tables.agenda.release(permits);
 }
 
 /// A session ends while its server still has to finish its transaction: the server keeps the permits until then.
-pub(crate) fn pass_permits_on(tables: &mut Tables, conn: ConnId, server: ConnId) {
-    let session = &mut tables.sessions[conn];
+pub(crate) fn pass_permits_on(sessions: &mut Sessions, servers: &mut Servers, conn: ConnId, server: ConnId) {
+    let session = &mut sessions[conn];
     // A server that was closed has nothing left to finish.
-    if let Some(server) = tables.servers.get_mut(server)
+    if let Some(server) = servers.get_mut(server)
         && session.claim().permits().is_some()
     {
         server.work_mut().keep_permits(session.claim_mut().take_permits());
@@ -171,29 +170,30 @@ pub(crate) fn pass_permits_on(tables: &mut Tables, conn: ConnId, server: ConnId)
 /// Counts the transactions of a client that have ended since the pool had counted `before`.
 #[inline(never)]
 pub(crate) fn count_ended(
-    tables: &mut Tables,
+    sessions: &mut Sessions,
+    pools: &mut Pools,
     limiters: &mut Limiters,
     step: &mut Step<'_>,
     client: Option<ConnId>,
     pool: PoolId,
     before: u64,
 ) {
-    let ended = tables.pools[pool].counts().totals().transactions.saturating_sub(before);
+    let ended = pools[pool].counts().totals().transactions.saturating_sub(before);
     if let Some(client) = client.filter(|_| ended > 0) {
-        count_for_limits(tables, limiters, step, client, u32::try_from(ended).unwrap_or(u32::MAX), 0);
+        count_for_limits(sessions, limiters, step, client, u32::try_from(ended).unwrap_or(u32::MAX), 0);
     }
 }
 
 /// Counts statements and ended transactions of a linked session.
 pub(crate) fn count_for_limits(
-    tables: &mut Tables,
+    sessions: &mut Sessions,
     limiters: &mut Limiters,
     step: &mut Step<'_>,
     conn: ConnId,
     transactions: u32,
     queries: u32,
 ) {
-    let session = &mut tables.sessions[conn];
+    let session = &mut sessions[conn];
     // Its transaction began before there were limits, or it has none.
     let Some((transactions, queries)) = session.claim_mut().pay(transactions, queries) else { return };
     let index = usize::from(session.claim().class().0);
@@ -206,12 +206,12 @@ pub(crate) fn count_for_limits(
         (0..queries).for_each(|_| limiter.queries.owe());
     }
     if transactions > 0 || queries > 0 {
-        exchange_allowance(tables, limiters, step, Before::Class(index));
+        exchange_allowance(limiters, step, Before::Class(index));
     }
 }
 
-pub(crate) fn report_limits(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<'_>, conn: ConnId) {
-    let session = &tables.sessions[conn];
+pub(crate) fn report_limits(sessions: &mut Sessions, limiters: &mut Limiters, step: &mut Step<'_>, conn: ConnId) {
+    let session = &sessions[conn];
     if !session.claim().reports_limits() {
         return;
     }

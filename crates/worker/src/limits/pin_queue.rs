@@ -11,7 +11,6 @@
 
 use link::pinned::take_pin_permit;
 use link::session::{Session, WaitFor};
-use machine::Step;
 use session_state::state::{Pins, Reader};
 use sql::Marks;
 use units::ConnId;
@@ -19,13 +18,20 @@ use units::deadline::Owner;
 use wire::frontend::{BindNames, Parse, Query, tag};
 use wire::{HEADER_LEN, Header};
 
-use crate::tables::Tables;
+use crate::tables::owners::{Pools, Sessions};
+use crate::tables::step::Step;
 
 /// Makes a session without a server wait until fewer sessions of its pool are pinned, if need be. True: it waits.
-pub(crate) fn must_wait_to_pin(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, messages: &[u8]) -> bool {
-    let session = &mut tables.sessions[conn];
-    let pool = &mut tables.pools[session.pool()];
-    if !pool.rules().follows() || !pins(session, messages, &mut tables.caches.reader) {
+pub(crate) fn must_wait_to_pin(
+    sessions: &mut Sessions,
+    pools: &mut Pools,
+    step: &mut Step<'_>,
+    conn: ConnId,
+    messages: &[u8],
+) -> bool {
+    let session = &mut sessions[conn];
+    let pool = &mut pools[session.pool()];
+    if !pool.rules().follows() || !pins(session, messages, &mut step.caches.reader) {
         return false;
     }
     let tracker = session.ensure_tracker();
@@ -38,17 +44,17 @@ pub(crate) fn must_wait_to_pin(tables: &mut Tables, step: &mut Step<'_>, conn: C
     }
     let ticket = pool.pins_mut().wait(conn, step.now);
     session.wait(step.now, WaitFor::Pin, ticket, false);
-    tables.agenda.arm(Owner::Conn(conn));
+    step.agenda.arm(Owner::Conn(conn));
     true
 }
 
 /// A session that has lost its server gives its pin permit back.
-pub(crate) fn return_pin_permit(tables: &mut Tables, conn: ConnId) {
-    let session = &mut tables.sessions[conn];
+pub(crate) fn return_pin_permit(sessions: &mut Sessions, pools: &mut Pools, step: &mut Step<'_>, conn: ConnId) {
+    let session = &mut sessions[conn];
     let had_permit = session.tracker_mut().is_some_and(|tracker| std::mem::take(&mut tracker.has_pin_permit));
     if had_permit {
-        tables.pools[session.pool()].pins_mut().permit_returned();
-        tables.agenda.admit_to_pin(session.pool());
+        pools[session.pool()].pins_mut().permit_returned();
+        step.agenda.admit_to_pin(session.pool());
     }
 }
 

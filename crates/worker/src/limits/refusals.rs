@@ -14,7 +14,6 @@ use std::sync::Arc;
 
 use link::request_refusal::RequestRefusal;
 use link::session::{SessionState, WaitFor};
-use machine::Step;
 use machine::mail::ToCoordinator;
 use queueing::limiting::limiter::LimitError;
 use queueing::refusals::{News, Reason};
@@ -24,38 +23,41 @@ use wire::backend::Status;
 use wire::frontend::tag;
 use wire::{Header, backend};
 
-use crate::limits::limiters::Limiters;
 use crate::limits::{permits, pin_queue};
 use crate::tables::followups::RequestError;
-use crate::tables::{Tables, backpressure};
+use crate::tables::limiters::Limiters;
+use crate::tables::owners::{Pools, Servers, Sessions};
+use crate::tables::step::Step;
+use crate::tables::{self, backpressure};
 
 /// Sends the client the error. The rest of its batch is skipped, as PostgreSQL does after an error.
 pub(crate) fn refuse_for_now(
-    tables: &mut Tables,
+    sessions: &mut Sessions,
+    pools: &mut Pools,
     limiters: &mut Limiters,
     step: &mut Step<'_>,
     conn: ConnId,
     refused: &LimitError,
     messages: &[u8],
 ) {
-    permits::report_limits(tables, limiters, step, conn);
+    permits::report_limits(sessions, limiters, step, conn);
     let why = RequestRefusal::Limit { reason: refused.reason, words: refused.text.clone() };
-    count_refusal(tables, step, conn, &why);
+    count_refusal(sessions, pools, step, conn, &why);
     let (detail, hint) = (Some(refused.exceeded.detail()), Some(refused.exceeded.hint().into()));
-    refuse_batch(tables, step, conn, &RequestError { why, detail, hint }, messages);
+    refuse_batch(sessions, step, conn, &RequestError { why, detail, hint }, messages);
 }
 
 /// Answers a session's messages, of which nothing is under way, with an error. The next reader of the messages skips
 /// them: a Query alone, otherwise everything up to the next Sync.
 //= pg18 protocol-flow#PROTOCOL-FLOW-EXT-QUERY
 pub(crate) fn refuse_batch(
-    tables: &mut Tables,
+    sessions: &mut Sessions,
     step: &mut Step<'_>,
     conn: ConnId,
     error: &RequestError,
     messages: &[u8],
 ) {
-    let session = &mut tables.sessions[conn];
+    let session = &mut sessions[conn];
     step.actions.send_new(conn, |out| error.encode(out));
     match Header::parse(messages) {
         Ok(Some(header)) if matches!(header.tag, tag::QUERY | tag::FUNCTION_CALL) => {
@@ -67,53 +69,61 @@ pub(crate) fn refuse_batch(
 }
 
 /// Counts a refused request. The first one of its kind is logged with its words.
-pub(crate) fn count_refusal(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, why: &RequestRefusal) {
+pub(crate) fn count_refusal(
+    sessions: &mut Sessions,
+    pools: &mut Pools,
+    step: &mut Step<'_>,
+    conn: ConnId,
+    why: &RequestRefusal,
+) {
     let Some(reason) = why.counted_as() else { return };
-    let session = &tables.sessions[conn];
-    let (pool, class) = (session.pool(), Arc::clone(&tables.plan.settings.classes.class(session.claim().class()).name));
-    let quiet = tables.plan.settings.global.console.stats_period;
-    if tables.pools.refusals.count(step.now, quiet, pool, Arc::clone(&class), reason) {
+    let session = &sessions[conn];
+    let (pool, class) = (session.pool(), Arc::clone(&step.plan.settings.classes.class(session.claim().class()).name));
+    let quiet = step.plan.settings.global.console.stats_period;
+    if pools.refusals.count(step.now, quiet, pool, Arc::clone(&class), reason) {
         let news = ToCoordinator::Refused(Box::new(News { pool, class, reason, message: why.to_string() }));
         step.actions.post_to_coordinator(news);
     }
 }
 
 /// Counts a session that ends for this reason. The log has a line for each that ends.
-pub(crate) fn count_ended(tables: &mut Tables, step: &Step<'_>, conn: ConnId, reason: Reason) {
-    let session = &tables.sessions[conn];
-    let (pool, class) = (session.pool(), Arc::clone(&tables.plan.settings.classes.class(session.claim().class()).name));
-    let quiet = tables.plan.settings.global.console.stats_period;
-    tables.pools.refusals.count(step.now, quiet, pool, class, reason);
+pub(crate) fn count_ended(sessions: &mut Sessions, pools: &mut Pools, step: &Step<'_>, conn: ConnId, reason: Reason) {
+    let session = &sessions[conn];
+    let (pool, class) = (session.pool(), Arc::clone(&step.plan.settings.classes.class(session.claim().class()).name));
+    let quiet = step.plan.settings.global.console.stats_period;
+    pools.refusals.count(step.now, quiet, pool, class, reason);
 }
 
 /// A waiting session leaves its queue, and its request is refused.
 pub(crate) fn refuse_waiting_request(
-    tables: &mut Tables,
-    limiters: &mut Limiters,
+    sessions: &mut Sessions,
+    servers: &mut Servers,
+    pools: &mut Pools,
     step: &mut Step<'_>,
     conn: ConnId,
     error: &RequestError,
 ) {
-    tables.leave_queue(conn);
-    refuse_request(tables, limiters, step, conn, error);
+    tables::leave_queue(sessions, pools, step, conn);
+    refuse_request(sessions, servers, pools, step, conn, error);
 }
 
 /// Like [`refuse_waiting_request`], for a session that has left its queue already.
 pub(crate) fn refuse_request(
-    tables: &mut Tables,
-    limiters: &mut Limiters,
+    sessions: &mut Sessions,
+    servers: &mut Servers,
+    pools: &mut Pools,
     step: &mut Step<'_>,
     conn: ConnId,
     error: &RequestError,
 ) {
     // Its transaction does not begin.
-    permits::leave_limits(tables, limiters, step, conn);
-    let session = &mut tables.sessions[conn];
+    permits::leave_limits(sessions, step, conn);
+    let session = &mut sessions[conn];
     let is_in = !matches!(session.state(), SessionState::Waiting { wait_for: WaitFor::Login, .. });
     session.stop_waiting(step.now);
-    let pool = &tables.pools[session.pool()];
+    let pool = &pools[session.pool()];
     if !(pool.rules().follows() && is_in) {
-        tables.agenda.refuse_as(conn, error);
+        step.agenda.refuse_as(conn, error);
         return;
     }
     let is_over = session.drop_request();
@@ -124,11 +134,11 @@ pub(crate) fn refuse_request(
             backend::encode_ready(out, Status::Idle);
         }
     });
-    pin_queue::return_pin_permit(tables, conn);
-    tables.agenda.arm(Owner::Conn(conn));
+    pin_queue::return_pin_permit(sessions, pools, step, conn);
+    step.agenda.arm(Owner::Conn(conn));
     if more {
-        tables.agenda.reconsider(conn);
+        step.agenda.reconsider(conn);
     } else {
-        backpressure::balance_if_paused(tables, step, conn);
+        backpressure::balance_if_paused(sessions, servers, step, conn);
     }
 }

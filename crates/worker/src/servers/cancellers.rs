@@ -5,36 +5,40 @@
 
 use link::request_refusal::RequestRefusal;
 use link::server::Answerer;
-use machine::Step;
 #[cfg(debug_assertions)]
 use machine::sabotage::{Fault, does};
 use units::ConnId;
 use units::deadline::Owner;
 
-use crate::tables::Tables;
 use crate::tables::cancels::take_back;
+use crate::tables::owners::{Pools, Servers, Sessions};
+use crate::tables::step::Step;
 
 /// `why`: for a query that no server has seen.
 pub(crate) fn cancel_linked(
-    tables: &mut Tables,
+    sessions: &mut Sessions,
+    servers: &mut Servers,
+    pools: &mut Pools,
     step: &mut Step<'_>,
     conn: ConnId,
     server_id: ConnId,
     why: &RequestRefusal,
 ) {
-    let server = &mut tables.servers[server_id];
+    let server = &mut servers[server_id];
     if server.is_answering_its_own() {
-        return start_cancel(tables, step, server_id);
+        return start_cancel(servers, pools, step, server_id);
     }
     match server.ledger().owner() {
-        Some(Answerer::Client) => start_cancel(tables, step, server_id),
+        Some(Answerer::Client) => start_cancel(servers, pools, step, server_id),
         // PostgreSQL sends ParseComplete for the pooler's Parse only together with the query's answer.
-        Some(Answerer::Prepare) if server.ledger().owing() != (0, false) => start_cancel(tables, step, server_id),
+        Some(Answerer::Prepare) if server.ledger().owing() != (0, false) => {
+            start_cancel(servers, pools, step, server_id)
+        }
         // The backend runs a query of the pooler first, which the cancel must not hit.
         Some(_) if server.ledger().owing() != (0, false) => server.cancel_mut().request(),
         Some(_) if server.hold().is_on() => {
-            if take_back(step, conn, &mut tables.sessions[conn], why) {
-                tables.agenda.arm(Owner::Conn(conn));
+            if take_back(step, conn, &mut sessions[conn], why) {
+                step.agenda.arm(Owner::Conn(conn));
             }
         }
         Some(_) | None => {}
@@ -42,31 +46,31 @@ pub(crate) fn cancel_linked(
 }
 
 /// A query of the pooler has been answered: sends the cancel that has waited for the client's query after it.
-pub(crate) fn cancel_if_requested(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId) {
-    let server = &mut tables.servers[server_id];
+pub(crate) fn cancel_if_requested(servers: &mut Servers, pools: &mut Pools, step: &mut Step<'_>, server_id: ConnId) {
+    let server = &mut servers[server_id];
     if server.cancel().is_requested() && server.ledger().owner() == Some(Answerer::Client) {
         server.cancel_mut().take_request();
-        start_cancel(tables, step, server_id);
+        start_cancel(servers, pools, step, server_id);
     }
 }
 
 /// Sends a cancel to a server's backend.
-pub(crate) fn start_cancel(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId) {
-    let server = &mut tables.servers.table[server_id];
+pub(crate) fn start_cancel(servers: &mut Servers, pools: &mut Pools, step: &mut Step<'_>, server_id: ConnId) {
+    let server = &mut servers.table[server_id];
     // Too many cancels are under way, or the server cannot be cancelled.
-    let Some(conn) = tables.servers.cancels.start(step, server_id, server) else { return };
+    let Some(conn) = servers.cancels.start(step, server_id, server) else { return };
     #[cfg(debug_assertions)]
-    if does(&tables.plan.settings, Fault::OverlookCancel) {
+    if does(&step.plan.settings, Fault::OverlookCancel) {
         server.overlook_facts();
     }
-    tables.pools[server.pool()].counts_mut().cancel_begins();
-    tables.agenda.arm(Owner::Conn(conn));
+    pools[server.pool()].counts_mut().cancel_begins();
+    step.agenda.arm(Owner::Conn(conn));
 }
 
 /// A server without client still answers: cancels its query.
-pub(crate) fn cancel_drain(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId) {
-    let server = &mut tables.servers[server_id];
+pub(crate) fn cancel_drain(servers: &mut Servers, pools: &mut Pools, step: &mut Step<'_>, server_id: ConnId) {
+    let server = &mut servers[server_id];
     if server.cancel_drain() {
-        start_cancel(tables, step, server_id);
+        start_cancel(servers, pools, step, server_id);
     }
 }

@@ -1,20 +1,21 @@
 //! Requests to the coordinator for servers, and whether they are still needed.
 
-use machine::Step;
 use machine::mail::ToCoordinator;
 use machine::observe::{Level, Topic};
 use machine::sabotage::{Fault, does};
 use units::PoolId;
 
-use crate::tables::Tables;
+use crate::tables::lines;
+use crate::tables::owners::{Pools, Sessions};
+use crate::tables::step::Step;
 
 /// The oldest waiter has waited for reserve_pool_timeout: the reserve may be opened.
-pub(crate) fn request_reserve(tables: &mut Tables, step: &mut Step<'_>, id: PoolId) {
-    let worker = tables.plan.id;
+pub(crate) fn request_reserve(pools: &mut Pools, step: &mut Step<'_>, id: PoolId) {
+    let worker = step.plan.id;
     // It is not set: the reserve is never opened.
-    let Some(timeout) = tables.plan.settings.global.pools.reserve_pool_timeout else { return };
-    let leaves = does(&tables.plan.settings, Fault::LeaveReserve);
-    let pool = &mut tables.pools[id];
+    let Some(timeout) = step.plan.settings.global.pools.reserve_pool_timeout else { return };
+    let leaves = does(&step.plan.settings, Fault::LeaveReserve);
+    let pool = &mut pools[id];
     let waited = pool.oldest().map(|waiter| step.now.since(waiter.since));
     let due = !pool.rules().orders().paused
         && pool.lacks_reserve()
@@ -32,32 +33,32 @@ pub(crate) fn request_reserve(tables: &mut Tables, step: &mut Step<'_>, id: Pool
     }
 }
 
-pub(crate) fn log_reserve(tables: &Tables, step: &mut Step<'_>, id: PoolId) {
-    let waiter = tables.pools.get(id).and_then(|pool| pool.oldest());
+pub(crate) fn log_reserve(sessions: &Sessions, pools: &Pools, step: &mut Step<'_>, id: PoolId) {
+    let waiter = pools.get(id).and_then(|pool| pool.oldest());
     if let Some(waiter) = waiter {
         let words = "taking connection from reserve_pool".to_owned();
-        tables.view().log_session(step, waiter.session, Level::Warning, Topic::General, words);
+        lines::log_session(sessions, step, waiter.session, Level::Warning, Topic::General, words);
     }
 }
 
 /// The coordinator asks whether requested servers are still needed.
-pub(crate) fn inquired(tables: &Tables, step: &mut Step<'_>, id: PoolId) {
-    let unpaused = tables.pools.get(id).filter(|pool| !pool.rules().orders().paused);
+pub(crate) fn inquired(pools: &Pools, step: &mut Step<'_>, id: PoolId) {
+    let unpaused = pools.get(id).filter(|pool| !pool.rules().orders().paused);
     let count = unpaused.map_or(0, |pool| {
         let coming = pool.servers().coming();
         pool.servers_needed().saturating_sub(coming) + pool.servers().own().queue().len()
     });
-    let classes = tables.pools.get(id).map(|pool| pool.queue().at_work()).unwrap_or_default();
-    let wants = ToCoordinator::StillNeeded { pool: id, holder: tables.plan.id.into(), count, classes };
+    let classes = pools.get(id).map(|pool| pool.queue().at_work()).unwrap_or_default();
+    let wants = ToCoordinator::StillNeeded { pool: id, holder: step.plan.id.into(), count, classes };
     step.actions.post_to_coordinator(wants);
 }
 
 /// The coordinator has dropped so many requests. Sessions that wait since then request servers again.
-pub(crate) fn dropped(tables: &mut Tables, id: PoolId, count: u32, reserve: bool) {
+pub(crate) fn dropped(pools: &mut Pools, step: &mut Step<'_>, id: PoolId, count: u32, reserve: bool) {
     // It may have been forgotten meanwhile.
-    let Some(pool) = tables.pools.get_mut(id) else { return };
+    let Some(pool) = pools.get_mut(id) else { return };
     pool.opening_mut().requests_dropped(count, reserve);
-    tables.agenda.feed(id);
+    step.agenda.feed(id);
 }
 
 #[cfg(test)]
@@ -89,7 +90,7 @@ mod tests {
     }
 
     fn requests(scene: &mut Scene) -> usize {
-        scene.run(|tables, step| request_reserve(tables, step, POOL));
+        scene.run(|tables, step| request_reserve(&mut tables.pools, step, POOL));
         let is_request = |action: &Action| {
             matches!(
                 action,
@@ -106,7 +107,7 @@ mod tests {
         assert_eq!(requests(&mut scene), 0, "not yet");
         scene.now = Time(scene.now.0 + 1);
         assert_eq!((requests(&mut scene), requests(&mut scene)), (1, 0), "once");
-        dropped(&mut scene.tables, POOL, 1, true);
+        scene.run(|tables, step| dropped(&mut tables.pools, step, POOL, 1, true));
         assert_eq!(requests(&mut scene), 1, "that request came to nothing");
     }
 
@@ -136,7 +137,7 @@ mod tests {
     fn what_is_still_needed_is_what_waiters_lack() {
         let mut scene = scene(|_| ());
         let mut needed = || {
-            scene.run(|tables, step| inquired(tables, step, POOL));
+            scene.run(|tables, step| inquired(&tables.pools, step, POOL));
             let counts = scene.asked().into_iter().filter_map(|action| match action {
                 Action::Post { mail: Mail::ToCoordinator(ToCoordinator::StillNeeded { count, .. }), .. } => Some(count),
                 _ => None,

@@ -5,17 +5,24 @@
 //! ```
 
 use link::server::{Answerer, Chore, Expect, Server, ServerState};
-use machine::Step;
 use units::ConnId;
 use units::deadline::Owner;
 use wire::frontend::Query;
 
-use crate::tables::Tables;
+use crate::tables::owners::{Pools, Servers};
+use crate::tables::step::Step;
 use crate::tables::timers::is_armed_idle;
 
-pub(crate) fn start_chore(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId, chore: Chore, query: &[u8]) {
-    turn_server(tables, step, server_id, |server| server.ask(chore));
-    let server = &mut tables.servers[server_id];
+pub(crate) fn start_chore(
+    servers: &mut Servers,
+    pools: &mut Pools,
+    step: &mut Step<'_>,
+    server_id: ConnId,
+    chore: Chore,
+    query: &[u8],
+) {
+    turn_server(servers, pools, step, server_id, |server| server.ask(chore));
+    let server = &mut servers[server_id];
     server.ledger_mut().sent(Answerer::Chore, Expect::Query);
     server.statements_mut().unnamed_gone();
     step.actions.send_new(server_id, |out| Query { text: query }.encode(out));
@@ -23,16 +30,22 @@ pub(crate) fn start_chore(tables: &mut Tables, step: &mut Step<'_>, server_id: C
 }
 
 /// Moves a server to another state, and updates its pool's counts.
-pub(crate) fn turn_server(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, way: impl FnOnce(&mut Server)) {
-    let server = &mut tables.servers[conn];
-    let pool = &mut tables.pools[server.pool()];
-    pool.turn(step.now, conn, server, way, tables.agenda.unpublished());
+pub(crate) fn turn_server(
+    servers: &mut Servers,
+    pools: &mut Pools,
+    step: &mut Step<'_>,
+    conn: ConnId,
+    way: impl FnOnce(&mut Server),
+) {
+    let server = &mut servers[conn];
+    let pool = &mut pools[server.pool()];
+    pool.turn(step.now, conn, server, way, step.agenda.unpublished());
     let armed = match server.state() {
         ServerState::Linked(_) | ServerState::Own(_) => true,
         ServerState::Idle => is_armed_idle(step.now, server, pool),
         _ => false,
     };
     if !armed {
-        tables.agenda.arm(Owner::Conn(conn));
+        step.agenda.arm(Owner::Conn(conn));
     }
 }

@@ -2,8 +2,8 @@
 
 use link::pool::Pool;
 use link::server::{Chore, Expect, Server};
+use machine::Settings;
 use machine::observe::{About, Fact, Level, Topic};
-use machine::{Settings, Step};
 use units::table::Table;
 use units::{ConnId, PoolId, Time};
 use wire::frontend::Query;
@@ -11,23 +11,38 @@ use wire::frontend::Query;
 use crate::chaos::Idle;
 use crate::servers::chores;
 use crate::servers::idle_servers::is_expired;
-use crate::tables::Tables;
+use crate::tables::lines;
+use crate::tables::owners::{Pools, Servers, Sessions};
 use crate::tables::stale::is_stale;
+use crate::tables::step::Step;
 
 /// The idle server that a session gets instead of `chosen`.
-pub(crate) fn rotate(tables: &mut Tables, step: &Step<'_>, pool: PoolId, session: ConnId, chosen: ConnId) -> ConnId {
-    let Some(chaos) = &mut tables.servers.chaos else { return chosen };
-    let pool = &tables.pools[pool];
-    chaos.choose(session, chosen, pool, &mut usable(step.now, &tables.plan.settings, &tables.servers.table, pool))
+pub(crate) fn rotate(
+    servers: &mut Servers,
+    pools: &mut Pools,
+    step: &Step<'_>,
+    pool: PoolId,
+    session: ConnId,
+    chosen: ConnId,
+) -> ConnId {
+    let Some(chaos) = &mut servers.chaos else { return chosen };
+    let pool = &pools[pool];
+    chaos.choose(session, chosen, pool, &mut usable(step.now, &step.plan.settings, &servers.table, pool))
 }
 
 /// A session is about to get a server.
 #[cold]
-pub(crate) fn observe_link(tables: &mut Tables, step: &mut Step<'_>, session: ConnId, conn: ConnId) {
-    let chaos = tables.servers.chaos.as_mut().expect("there is chaos: its caller has asked");
-    let pool = &tables.pools[tables.servers.table[conn].pool()];
-    let idle: Vec<Idle> = usable(step.now, &tables.plan.settings, &tables.servers.table, pool).collect();
-    let server = &mut tables.servers.table[conn];
+pub(crate) fn observe_link(
+    servers: &mut Servers,
+    pools: &mut Pools,
+    step: &mut Step<'_>,
+    session: ConnId,
+    conn: ConnId,
+) {
+    let chaos = servers.chaos.as_mut().expect("there is chaos: its caller has asked");
+    let pool = &pools[servers.table[conn].pool()];
+    let idle: Vec<Idle> = usable(step.now, &step.plan.settings, &servers.table, pool).collect();
+    let server = &mut servers.table[conn];
     if let Some(text) = chaos.linked(session, (conn, server), pool, &mut idle.into_iter()) {
         step.actions.tell(Fact::new(Level::Fatal, Topic::General, About::Pooler, text));
     }
@@ -35,14 +50,14 @@ pub(crate) fn observe_link(tables: &mut Tables, step: &mut Step<'_>, session: Co
 
 /// Sends a free server the built-in tests' query, if they have one. Whether they have.
 #[cold]
-pub(crate) fn is_disturbed(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) -> bool {
-    let chaos = tables.servers.chaos.as_mut().expect("there is chaos: its caller has asked");
-    let server = &mut tables.servers.table[conn];
-    let pool = &tables.pools[server.pool()];
+pub(crate) fn is_disturbed(servers: &mut Servers, pools: &mut Pools, step: &mut Step<'_>, conn: ConnId) -> bool {
+    let chaos = servers.chaos.as_mut().expect("there is chaos: its caller has asked");
+    let server = &mut servers.table[conn];
+    let pool = &pools[server.pool()];
     // There is no query this time.
-    let Some(question) = chaos.freed(conn, server, pool, &mut tables.caches) else { return false };
-    chores::turn_server(tables, step, conn, |server| server.ask(question.chore));
-    let server = &mut tables.servers[conn];
+    let Some(question) = chaos.freed(conn, server, pool, step.caches) else { return false };
+    chores::turn_server(servers, pools, step, conn, |server| server.ask(question.chore));
+    let server = &mut servers[conn];
     server.ledger_mut().sent(question.answerer, Expect::Query);
     server.statements_mut().unnamed_gone();
     step.actions.send_new(conn, |out| Query { text: &question.text }.encode(out));
@@ -51,16 +66,23 @@ pub(crate) fn is_disturbed(tables: &mut Tables, step: &mut Step<'_>, conn: ConnI
 }
 
 /// The server has answered that query.
-pub(crate) fn disturbance_ended(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, chore: Chore) {
+pub(crate) fn disturbance_ended(
+    sessions: &mut Sessions,
+    servers: &mut Servers,
+    pools: &mut Pools,
+    step: &mut Step<'_>,
+    conn: ConnId,
+    chore: Chore,
+) {
     // A reload has turned the tests off meanwhile.
-    let Some(chaos) = &mut tables.servers.chaos else { return };
-    let server = &mut tables.servers.table[conn];
+    let Some(chaos) = &mut servers.chaos else { return };
+    let server = &mut servers.table[conn];
     // There is no fault.
-    let Some((session, text)) = chaos.answered(chore, conn, server, &mut tables.caches) else { return };
-    if tables.sessions.get(session).is_some() {
-        tables.view().log_session(step, session, Level::Fatal, Topic::General, text);
+    let Some((session, text)) = chaos.answered(chore, conn, server, step.caches) else { return };
+    if sessions.get(session).is_some() {
+        lines::log_session(sessions, step, session, Level::Fatal, Topic::General, text);
     } else {
-        tables.view().log_server(step, conn, Level::Fatal, Topic::General, text);
+        lines::log_server(servers, pools, step, conn, Level::Fatal, Topic::General, text);
     }
 }
 

@@ -3,7 +3,6 @@
 
 use link::server::{Chore, CloseReason, Server, ServerState};
 use link::server_questions::question_syncs;
-use machine::Step;
 use machine::sabotage::{Fault, does};
 use units::deadline::Owner;
 use units::{ConnId, limits};
@@ -12,70 +11,71 @@ use wire::frontend;
 use wire::frontend::{CopyFail, Query};
 
 use crate::servers::{cancellers, chores, closed_servers, free_servers};
-use crate::tables::Tables;
+use crate::tables::owners::{Pools, Servers};
+use crate::tables::step::Step;
 
 /// A linked server loses its client: begins to read and discard the answers it still owes.
-pub(crate) fn detach(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId, torn: bool) {
+pub(crate) fn detach(servers: &mut Servers, pools: &mut Pools, step: &mut Step<'_>, server_id: ConnId, torn: bool) {
     // It may have been closed, which ended its session.
-    let Some(server) = tables.servers.get_mut(server_id) else { return };
+    let Some(server) = servers.get_mut(server_id) else { return };
     if torn {
-        closed_servers::close_server(tables, step, server_id, CloseReason::ClientGoneInMessage);
+        closed_servers::close_server(servers, pools, step, server_id, CloseReason::ClientGoneInMessage);
         return;
     }
     if server.end().close_needed().is_some() {
-        closed_servers::close_server(tables, step, server_id, CloseReason::ClientGone);
+        closed_servers::close_server(servers, pools, step, server_id, CloseReason::ClientGone);
         return;
     }
     server.hold_mut().end();
     server.incoming_mut().forward_no_more();
-    if machine::sabotage::skips_drain(&tables.plan.settings) {
+    if machine::sabotage::skips_drain(&step.plan.settings) {
         server.forget_owed();
-        free_servers::free(tables, step, server_id);
+        free_servers::free(servers, pools, step, server_id);
         return;
     }
     if server.is_clean() {
-        free_servers::reset_or_free(tables, step, server_id);
+        free_servers::reset_or_free(servers, pools, step, server_id);
         return;
     }
     if !server.ledger().owed().owes_one(server.transaction().status()) {
-        closed_servers::close_server(tables, step, server_id, CloseReason::ClientGoneUnfinished);
+        closed_servers::close_server(servers, pools, step, server_id, CloseReason::ClientGoneUnfinished);
         return;
     }
-    if !does(&tables.plan.settings, Fault::LeaveCopyOpen) {
+    if !does(&step.plan.settings, Fault::LeaveCopyOpen) {
         end_batch(server_id, server, step);
     }
     server.ledger_mut().disown();
     let calm = server.ledger().is_clear() && server.is_between_messages();
     step.actions.watch(server_id, server.flow_mut(), true);
     if calm {
-        chores::start_chore(tables, step, server_id, Chore::Rollback, b"ROLLBACK");
+        chores::start_chore(servers, pools, step, server_id, Chore::Rollback, b"ROLLBACK");
     } else {
-        chores::turn_server(tables, step, server_id, Server::drain);
+        chores::turn_server(servers, pools, step, server_id, Server::drain);
     }
 }
 
 /// A server whose client is gone has answered for long enough.
-pub(crate) fn stop(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
-    let server = &tables.servers[conn];
+pub(crate) fn stop(servers: &mut Servers, pools: &mut Pools, step: &mut Step<'_>, conn: ConnId) {
+    let server = &servers[conn];
     // A cancel would make a commit known that waits for its standby.
-    if server.may_commit() && !does(&tables.plan.settings, Fault::CancelCommits) {
-        return closed_servers::close_server(tables, step, conn, CloseReason::ClientGoneUnfinished);
+    if server.may_commit() && !does(&step.plan.settings, Fault::CancelCommits) {
+        return closed_servers::close_server(servers, pools, step, conn, CloseReason::ClientGoneUnfinished);
     }
-    cancellers::cancel_drain(tables, step, conn);
-    tables.agenda.arm(Owner::Conn(conn));
+    cancellers::cancel_drain(servers, pools, step, conn);
+    step.agenda.arm(Owner::Conn(conn));
 }
 
-pub(crate) fn drain_progress(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
-    let server = &mut tables.servers[conn];
+pub(crate) fn drain_progress(servers: &mut Servers, pools: &mut Pools, step: &mut Step<'_>, conn: ConnId) {
+    let server = &mut servers[conn];
     let ServerState::Draining { read, .. } = *server.state() else { unreachable!("a server that does not drain") };
     // Its COPY may have begun, or its batch may have failed, only after the client had gone.
-    if !does(&tables.plan.settings, Fault::LeaveCopyOpen) {
+    if !does(&step.plan.settings, Fault::LeaveCopyOpen) {
         end_batch(conn, server, step);
     }
     question_syncs(step, conn, server);
     if !server.ledger().is_clear() || !server.is_between_messages() {
         if read > limits::DRAIN_LEN_MAX {
-            stop(tables, step, conn);
+            stop(servers, pools, step, conn);
         }
         return;
     }
@@ -84,8 +84,10 @@ pub(crate) fn drain_progress(tables: &mut Tables, step: &mut Step<'_>, conn: Con
         return;
     }
     match server.transaction().status() {
-        Status::Idle => free_servers::reset_or_free(tables, step, conn),
-        Status::InTransaction | Status::Failed => chores::start_chore(tables, step, conn, Chore::Rollback, b"ROLLBACK"),
+        Status::Idle => free_servers::reset_or_free(servers, pools, step, conn),
+        Status::InTransaction | Status::Failed => {
+            chores::start_chore(servers, pools, step, conn, Chore::Rollback, b"ROLLBACK")
+        }
     }
 }
 

@@ -2,23 +2,23 @@
 //! connections.
 
 use link::server::{CloseReason, Group, Server, ServerState};
-use machine::Step;
 use units::{ConnId, PoolId, limits};
 
 use crate::servers::closed_servers;
-use crate::tables::Tables;
+use crate::tables::owners::{Pools, Servers};
+use crate::tables::step::Step;
 
 /// Closes the pool's servers that no session uses: idle ones, those being reset or checked, those being opened while no
 /// session waits, and a listener without listening sessions. Servers in use stay, since the client may not be allowed
 /// to drop the database. Servers that become free are closed too for as long as PostgreSQL itself waits for a database
 /// to be empty, since their clients may be about to leave.
-pub(crate) fn vacate(tables: &mut Tables, step: &mut Step<'_>, id: PoolId) {
+pub(crate) fn vacate(servers: &mut Servers, pools: &mut Pools, step: &mut Step<'_>, id: PoolId) {
     // The pool may have been forgotten meanwhile.
-    let Some(pool) = tables.pools.get_mut(id) else { return };
+    let Some(pool) = pools.get_mut(id) else { return };
     pool.vacate(step.now + limits::VACATING);
     let is_awaited = pool.queue().has_waiters() || pool.welcome().waiting().len() > 0;
     let listens_for_nobody = pool.listens_for_none();
-    for conn in tables.servers.ids() {
+    for conn in servers.ids() {
         let leaves = |server: &Server| {
             let group = server.state().group();
             let is_in_use = match *server.state() {
@@ -27,18 +27,24 @@ pub(crate) fn vacate(tables: &mut Tables, step: &mut Step<'_>, id: PoolId) {
             };
             server.pool() == id && !is_in_use && !(is_awaited && group == Group::Opening)
         };
-        if leaves(&tables.servers[conn]) {
-            closed_servers::close_server(tables, step, conn, CloseReason::Vacated);
+        if leaves(&servers[conn]) {
+            closed_servers::close_server(servers, pools, step, conn, CloseReason::Vacated);
         }
     }
-    closed_servers::forget_database(tables, step.now, id);
+    closed_servers::forget_database(pools, step.now, id);
 }
 
 /// Closes a server without work if its database is to be empty. Whether it was closed.
-pub(crate) fn leaves_vacant(tables: &mut Tables, step: &mut Step<'_>, id: PoolId, conn: ConnId) -> bool {
-    let leaves = tables.pools[id].is_vacating(step.now);
+pub(crate) fn leaves_vacant(
+    servers: &mut Servers,
+    pools: &mut Pools,
+    step: &mut Step<'_>,
+    id: PoolId,
+    conn: ConnId,
+) -> bool {
+    let leaves = pools[id].is_vacating(step.now);
     if leaves {
-        closed_servers::close_server(tables, step, conn, CloseReason::Vacated);
+        closed_servers::close_server(servers, pools, step, conn, CloseReason::Vacated);
     }
     leaves
 }

@@ -2,41 +2,49 @@
 
 use link::pool::Pool;
 use link::server::{Chore, CloseReason, Server};
-use machine::{Settings, Step};
+use machine::Settings;
 use units::{ConnId, PoolId, Time};
 
 use crate::servers::{closed_servers, own_queries};
-use crate::tables::Tables;
+use crate::tables::lookups;
+use crate::tables::owners::{Pools, Servers, Sessions};
 use crate::tables::stale::is_stale;
+use crate::tables::step::Step;
 
 /// Takes an idle server that may be used at once. One that has been idle for long is checked first, and placed after
 /// that.
 pub(crate) fn take_idle(
-    tables: &mut Tables,
+    sessions: &mut Sessions,
+    servers: &mut Servers,
+    pools: &mut Pools,
     step: &mut Step<'_>,
     pool: PoolId,
     session: Option<ConnId>,
 ) -> Option<ConnId> {
     loop {
-        let round_robin = tables.plan.settings.global.servers.server_round_robin;
-        let pool = tables.pools.get(pool)?;
-        let conn = if round_robin { *pool.servers().idle().front()? } else { tables.view().fitting(pool, session)? };
-        let server = tables.servers.get(conn)?;
-        if let Some(why) = expired(step.now, server, pool, &tables.plan.settings) {
-            closed_servers::close_server(tables, step, conn, why);
+        let round_robin = step.plan.settings.global.servers.server_round_robin;
+        let pool = pools.get(pool)?;
+        let conn = if round_robin {
+            *pool.servers().idle().front()?
+        } else {
+            lookups::fitting(sessions, servers, pool, session)?
+        };
+        let server = servers.get(conn)?;
+        if let Some(why) = expired(step.now, server, pool, &step.plan.settings) {
+            closed_servers::close_server(servers, pools, step, conn, why);
             continue;
         }
-        if !is_stale(step.now, server, &tables.plan.settings) {
+        if !is_stale(step.now, server, &step.plan.settings) {
             return Some(conn);
         }
-        let Some(check) = tables.plan.settings.global.servers.server_check_query.0.clone() else { return Some(conn) };
+        let Some(check) = step.plan.settings.global.servers.server_check_query.0.clone() else { return Some(conn) };
         let fresh = pool.servers().idle().iter().copied().find(|&other| {
-            tables.servers.get(other).is_some_and(|other| {
-                !is_stale(step.now, other, &tables.plan.settings) && other.end().close_needed().is_none()
+            servers.get(other).is_some_and(|other| {
+                !is_stale(step.now, other, &step.plan.settings) && other.end().close_needed().is_none()
             })
         });
         if fresh.is_none() {
-            own_queries::send(tables, step, conn, Chore::Check, &check);
+            own_queries::send(servers, pools, step, conn, Chore::Check, &check);
         }
         return fresh;
     }
@@ -129,7 +137,7 @@ mod tests {
             let conn = scene.idle_server(scene.now);
             change(&mut scene.tables.servers[conn]);
             let (server, pool) = (&scene.tables.servers[conn], &scene.tables.pools[POOL]);
-            assert_eq!(expired(scene.now + age, server, pool, &scene.tables.plan.settings), expected, "{case}");
+            assert_eq!(expired(scene.now + age, server, pool, &scene.plan.settings), expected, "{case}");
         }
     }
 
@@ -138,7 +146,9 @@ mod tests {
         for round_robin in [false, true] {
             let mut scene = Scene::new(|settings| settings.global.servers.server_round_robin = round_robin);
             let [first, last] = [scene.idle_server(scene.now), scene.idle_server(scene.now)];
-            let taken = scene.run(|tables, step| take_idle(tables, step, POOL, None));
+            let taken = scene.run(|tables, step| {
+                take_idle(&mut tables.sessions, &mut tables.servers, &mut tables.pools, step, POOL, None)
+            });
             assert_eq!(taken, Some(if round_robin { first } else { last }));
         }
     }
@@ -148,7 +158,17 @@ mod tests {
         let mut scene = scene();
         let [next, expired] = [scene.idle_server(scene.now), scene.idle_server(scene.now)];
         scene.tables.servers[expired].end_mut().close_when_released(CloseReason::DatabaseChanged);
-        assert_eq!(scene.run(|tables, step| take_idle(tables, step, POOL, None)), Some(next));
+        assert_eq!(
+            scene.run(|tables, step| take_idle(
+                &mut tables.sessions,
+                &mut tables.servers,
+                &mut tables.pools,
+                step,
+                POOL,
+                None
+            )),
+            Some(next)
+        );
         assert!(scene.asked().iter().any(|action| matches!(action, Action::Close { conn, .. } if *conn == expired)));
         assert!(scene.tables.servers.get(expired).is_none());
     }
@@ -158,11 +178,31 @@ mod tests {
         let mut scene = scene();
         let long_ago = Time(scene.now.0 - 31_000_000);
         let stale = scene.idle_server(long_ago);
-        assert_eq!(scene.run(|tables, step| take_idle(tables, step, POOL, None)), None);
+        assert_eq!(
+            scene.run(|tables, step| take_idle(
+                &mut tables.sessions,
+                &mut tables.servers,
+                &mut tables.pools,
+                step,
+                POOL,
+                None
+            )),
+            None
+        );
         assert!(matches!(scene.tables.servers[stale].state(), link::server::ServerState::Busy(Chore::Check)));
         assert!(scene.asked().iter().any(|action| matches!(action, Action::Send { conn, .. } if *conn == stale)));
         let [fresh, stale] = [scene.idle_server(scene.now), scene.idle_server(long_ago)];
-        assert_eq!(scene.run(|tables, step| take_idle(tables, step, POOL, None)), Some(fresh));
+        assert_eq!(
+            scene.run(|tables, step| take_idle(
+                &mut tables.sessions,
+                &mut tables.servers,
+                &mut tables.pools,
+                step,
+                POOL,
+                None
+            )),
+            Some(fresh)
+        );
         assert!(matches!(scene.tables.servers[stale].state(), link::server::ServerState::Idle), "no need to check it");
     }
 }

@@ -9,7 +9,6 @@ use link::end_reason::EndReason;
 use link::notifiers::Notifiers;
 use link::server::{Answerer, CloseReason, Expect, Server};
 use link::session::{Session, SessionState};
-use machine::Step;
 use machine::sabotage::{Fault, does};
 use session_state::parameters::Tracked;
 use session_state::state::{ListenerWait, Overflow, Subscriptions};
@@ -22,39 +21,47 @@ use wire::backend::{Notification, Status};
 use wire::frontend::Query;
 
 use crate::servers::{chores, idle_servers};
-use crate::tables::{Tables, backpressure};
+use crate::tables::owners::{Pools, Servers, Sessions};
+use crate::tables::step::Step;
+use crate::tables::{backpressure, lookups};
 
 /// A session waits for its pool's listener: it should LISTEN or UNLISTEN.
-pub(crate) fn attend(tables: &mut Tables, step: &mut Step<'_>, id: PoolId) {
-    let listener = tables.pools[id].listener().expect("a session has wanted something of it");
+pub(crate) fn attend(
+    sessions: &mut Sessions,
+    servers: &mut Servers,
+    pools: &mut Pools,
+    step: &mut Step<'_>,
+    id: PoolId,
+) {
+    let listener = pools[id].listener().expect("a session has wanted something of it");
     match listener.server() {
-        Some(server) => begin_round(tables, step, server),
+        Some(server) => begin_round(servers, pools, step, server),
         None if !listener.needs_connection() => {}
-        None => match idle_servers::take_idle(tables, step, id, None) {
-            Some(server) => become_listener(tables, step, server),
-            None => tables.agenda.feed(id),
+        None => match idle_servers::take_idle(sessions, servers, pools, step, id, None) {
+            Some(server) => become_listener(servers, pools, step, server),
+            None => step.agenda.feed(id),
         },
     }
 }
 
 /// An idle server becomes its pool's listener.
-pub(crate) fn become_listener(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId) {
-    chores::turn_server(tables, step, server_id, Server::listen);
-    let server = &mut tables.servers[server_id];
+pub(crate) fn become_listener(servers: &mut Servers, pools: &mut Pools, step: &mut Step<'_>, server_id: ConnId) {
+    chores::turn_server(servers, pools, step, server_id, Server::listen);
+    let server = &mut servers[server_id];
     assert!(server.is_clean() && server.cancel().under_way() == 0, "I3: only a clean server listens");
-    let pool = &mut tables.pools[server.pool()];
+    let pool = &mut pools[server.pool()];
     pool.ensure_listener().connected(server_id);
     let is_initial =
         pool.welcome().report().is_some_and(|report| Arc::ptr_eq(&report.parameters, server.kept().parameters()));
     server.work_mut().count_use();
     if !is_initial || server.kept().session_state().is_some() || server.kept().has_shown_name() {
-        send_query(tables, step, server_id, CLEAR);
+        send_query(servers, step, server_id, CLEAR);
     }
-    begin_round(tables, step, server_id);
+    begin_round(servers, pools, step, server_id);
 }
 
-fn send_query(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId, text: &[u8]) {
-    let server = &mut tables.servers[server_id];
+fn send_query(servers: &mut Servers, step: &mut Step<'_>, server_id: ConnId, text: &[u8]) {
+    let server = &mut servers[server_id];
     server.ledger_mut().sent(Answerer::Chore, Expect::Query);
     server.statements_mut().unnamed_gone();
     server.transaction_mut().query_sent(step.now);
@@ -62,19 +69,19 @@ fn send_query(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId, text:
 }
 
 /// Sends the next batch of LISTEN and UNLISTEN, if none is under way.
-pub(crate) fn begin_round(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId) {
+pub(crate) fn begin_round(servers: &mut Servers, pools: &mut Pools, step: &mut Step<'_>, server_id: ConnId) {
     // It was closed in this step, and the agenda ends its listening sessions next; or a round is under way, and the
     // next one follows it.
-    let Some(server) = tables.servers.get_mut(server_id).filter(|server| server.ledger().is_clear()) else { return };
-    let listener = tables.pools[server.pool()].listener_mut();
+    let Some(server) = servers.get_mut(server_id).filter(|server| server.ledger().is_clear()) else { return };
+    let listener = pools[server.pool()].listener_mut();
     let listener = listener.expect("a server that listens is its pool's listener's");
     let mut text = Vec::new();
     if listener.next_round(&mut text) {
-        send_query(tables, step, server_id, &text);
+        send_query(servers, step, server_id, &text);
     } else if listener.is_unused() {
         server.work_mut().begin_anew(step.now);
     }
-    tables.agenda.arm(Owner::Conn(server_id));
+    step.agenda.arm(Owner::Conn(server_id));
 }
 
 /// The tracker and the server of a session that listens or waits to listen. A session leaves the listener before it
@@ -89,14 +96,20 @@ fn listening(sessions: &mut Table<Session>, conn: ConnId) -> Option<(&mut Tracke
 }
 
 /// The listener has done what a session waited for.
-pub(crate) fn attended(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
-    let Some((tracker, _)) = listening(&mut tables.sessions, conn) else { return };
+pub(crate) fn attended(
+    sessions: &mut Sessions,
+    servers: &mut Servers,
+    pools: &mut Pools,
+    step: &mut Step<'_>,
+    conn: ConnId,
+) {
+    let Some((tracker, _)) = listening(sessions, conn) else { return };
     match tracker.notifications.listener_wait() {
         ListenerWait::ToSend { .. } => tracker.notifications.subscriptions_mut().listener_wait = ListenerWait::MaySend,
         ListenerWait::ToBeReady => send_ready(step, conn, tracker),
         ListenerWait::Nothing | ListenerWait::MaySend => return,
     }
-    go_on(tables, step, conn);
+    go_on(sessions, servers, pools, step, conn);
 }
 
 fn send_ready(step: &mut Step<'_>, conn: ConnId, tracker: &mut Tracker) {
@@ -109,48 +122,56 @@ fn send_ready(step: &mut Step<'_>, conn: ConnId, tracker: &mut Tracker) {
 }
 
 /// The client's messages are forwarded again.
-fn go_on(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
-    let session = &tables.sessions[conn];
+fn go_on(sessions: &mut Sessions, servers: &mut Servers, pools: &mut Pools, step: &mut Step<'_>, conn: ConnId) {
+    let session = &sessions[conn];
     let Some(server_id) = session.server() else {
         // It gave up its server while it waited, so that a server was free to become the listener.
-        tables.agenda.reconsider(conn);
+        step.agenda.reconsider(conn);
         return;
     };
-    settle_channels(tables, step, server_id, conn);
-    if tables.servers.get_mut(server_id).is_some_and(Server::end_hold) {
-        tables.agenda.go_on(conn);
-        backpressure::balance_if_paused(tables, step, conn);
+    settle_channels(sessions, servers, pools, step, server_id, conn);
+    if servers.get_mut(server_id).is_some_and(Server::end_hold) {
+        step.agenda.go_on(conn);
+        backpressure::balance_if_paused(sessions, servers, step, conn);
     }
 }
 
 /// A transaction is over. `withheld`: its ReadyForQuery is held back until the listener listens. Returns whether the
 /// session was ended.
 pub(crate) fn note_transaction_over(
-    tables: &mut Tables,
+    sessions: &mut Sessions,
+    servers: &mut Servers,
+    pools: &mut Pools,
     step: &mut Step<'_>,
     server_id: ConnId,
     conn: ConnId,
     withheld: bool,
 ) -> bool {
     if !withheld {
-        settle_channels(tables, step, server_id, conn);
+        settle_channels(sessions, servers, pools, step, server_id, conn);
         return false;
     }
-    let session = &tables.sessions[conn];
+    let session = &sessions[conn];
     if let Some(why) = session.tracker().and_then(|tracker| tracker.missed().map(str::to_owned)) {
-        tables.agenda.refuse(conn, EndReason::NotificationsMissed { words: why });
+        step.agenda.refuse(conn, EndReason::NotificationsMissed { words: why });
         return true;
     }
     let id = session.pool();
-    let pool = &mut tables.pools[id];
+    let pool = &mut pools[id];
     pool.ensure_listener().join_next_round(conn);
-    attend(tables, step, id);
+    attend(sessions, servers, pools, step, id);
     false
 }
 
 /// The listener did not answer in time: the session listens on its own server, and is pinned.
-pub(crate) fn listen_alone(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
-    let session = &mut tables.sessions[conn];
+pub(crate) fn listen_alone(
+    sessions: &mut Sessions,
+    servers: &mut Servers,
+    pools: &mut Pools,
+    step: &mut Step<'_>,
+    conn: ConnId,
+) {
+    let session = &mut sessions[conn];
     let tracker = session.tracker_mut().expect("a session that waits for a listener has a tracker");
     if !matches!(tracker.notifications.listener_wait(), ListenerWait::ToSend { .. }) {
         return;
@@ -159,73 +180,103 @@ pub(crate) fn listen_alone(tables: &mut Tables, step: &mut Step<'_>, conn: ConnI
     let subscriptions = tracker.notifications.subscriptions_mut();
     (subscriptions.alone, subscriptions.listener_wait) = (true, ListenerWait::MaySend);
     let gone = subscriptions.settle(&channels, &channels);
-    let pool = &mut tables.pools[session.pool()];
+    let pool = &mut pools[session.pool()];
     if let Some(listener) = pool.listener_mut() {
         listener.leave_round(conn);
         gone.iter().for_each(|name| listener.leave(name, conn));
     }
-    go_on(tables, step, conn);
+    go_on(sessions, servers, pools, step, conn);
 }
 
 /// Outside a transaction: the session leaves the channels that it no longer listens to.
-fn settle_channels(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId, conn: ConnId) {
-    let calm = tables.servers.get(server_id).is_some_and(|server| server.transaction().status() == Status::Idle);
+fn settle_channels(
+    sessions: &mut Sessions,
+    servers: &mut Servers,
+    pools: &mut Pools,
+    step: &mut Step<'_>,
+    server_id: ConnId,
+    conn: ConnId,
+) {
+    let calm = servers.get(server_id).is_some_and(|server| server.transaction().status() == Status::Idle);
     if !calm {
         return;
     }
-    let session = &mut tables.sessions[conn];
+    let session = &mut sessions[conn];
     let id = session.pool();
     // The pool's listener never listened for it.
     let Some(tracker) = session.tracker_mut().filter(|tracker| tracker.notifications.subscriptions().is_some()) else {
         return;
     };
     let gone = tracker.settle_channels();
-    leave_channels(tables, step, id, conn, &gone);
+    leave_channels(sessions, servers, pools, step, id, conn, &gone);
 }
 
-fn leave_channels(tables: &mut Tables, step: &mut Step<'_>, id: PoolId, conn: ConnId, names: &[Box<[u8]>]) {
-    let for_all = does(&tables.plan.settings, Fault::UnlistenForAll);
+fn leave_channels(
+    sessions: &mut Sessions,
+    servers: &mut Servers,
+    pools: &mut Pools,
+    step: &mut Step<'_>,
+    id: PoolId,
+    conn: ConnId,
+    names: &[Box<[u8]>],
+) {
+    let for_all = does(&step.plan.settings, Fault::UnlistenForAll);
     // The listener was lost.
-    let Some(listener) = tables.pools[id].listener_mut() else { return };
+    let Some(listener) = pools[id].listener_mut() else { return };
     if !names.is_empty() {
         for name in names.iter().filter(|_| for_all) {
             let others: Vec<ConnId> = listener.audience(name).collect();
             others.into_iter().for_each(|other| listener.leave(name, other));
         }
         names.iter().for_each(|name| listener.leave(name, conn));
-        attend(tables, step, id);
+        attend(sessions, servers, pools, step, id);
     }
 }
 
 /// A session ends: it leaves the listener.
-pub(crate) fn listens_no_more(tables: &mut Tables, step: &mut Step<'_>, id: PoolId, conn: ConnId, names: &[Box<[u8]>]) {
-    if let Some(listener) = tables.pools.get_mut(id).and_then(|pool| pool.listener_mut()) {
+pub(crate) fn listens_no_more(
+    sessions: &mut Sessions,
+    servers: &mut Servers,
+    pools: &mut Pools,
+    step: &mut Step<'_>,
+    id: PoolId,
+    conn: ConnId,
+    names: &[Box<[u8]>],
+) {
+    if let Some(listener) = pools.get_mut(id).and_then(|pool| pool.listener_mut()) {
         listener.leave_round(conn);
-        leave_channels(tables, step, id, conn, names);
+        leave_channels(sessions, servers, pools, step, id, conn, names);
     }
 }
 
 /// The process ids that clients know, if a server may send notifications to the session that has it.
-pub(crate) fn notifiers(tables: &Tables, server_id: ConnId) -> Notifiers {
-    let server = &tables.servers[server_id];
-    let tracker = server.session().and_then(|conn| tables.sessions[conn].tracker());
+pub(crate) fn notifiers(sessions: &Sessions, servers: &Servers, server_id: ConnId) -> Notifiers {
+    let server = &servers[server_id];
+    let tracker = server.session().and_then(|conn| sessions[conn].tracker());
     if tracker.is_some_and(Tracker::may_listen_on_server) {
-        tables.view().notifiers(server.pool())
+        lookups::notifiers(sessions, servers, server.pool())
     } else {
         Notifiers::default()
     }
 }
 
 /// Passes notifications that a pool's listener has received on to every session that listens.
-pub(crate) fn notify_all(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId, notifications: Vec<Vec<u8>>) {
+pub(crate) fn notify_all(
+    sessions: &mut Sessions,
+    servers: &mut Servers,
+    pools: &mut Pools,
+    step: &mut Step<'_>,
+    server_id: ConnId,
+    notifications: Vec<Vec<u8>>,
+) {
     // These sessions end after this loop, and are listening until then.
     let mut refused = BTreeSet::new();
     if notifications.is_empty() {
         return;
     }
-    let notifiers = tables.view().notifiers(tables.servers[server_id].pool());
+    let notifiers = lookups::notifiers(sessions, servers, servers[server_id].pool());
     for body in notifications {
-        let server = &tables.servers[server_id];
+        let server = &servers[server_id];
         // A notification that cannot be read is dropped.
         let Ok(said) = Notification::decode(&body) else { continue };
         let encoding = server.kept().parameters().get(Tracked::CLIENT_ENCODING).map(<[u8]>::to_vec);
@@ -233,10 +284,11 @@ pub(crate) fn notify_all(tables: &mut Tables, step: &mut Step<'_>, server_id: Co
         let pid = notifiers.known_pid(said.pid).unwrap_or(said.pid);
         let mut message = Vec::new();
         Notification { pid, ..said }.encode(&mut message);
-        let listener = tables.pools.get(id).and_then(|pool| pool.listener());
+        let listener = pools.get(id).and_then(|pool| pool.listener());
         let audience: Vec<ConnId> = listener.into_iter().flat_map(|found| found.audience(said.channel)).collect();
         for conn in audience {
-            if !refused.contains(&conn) && !notify(tables, step, conn, &said, &message, encoding.as_deref()) {
+            if !refused.contains(&conn) && !notify(sessions, servers, step, conn, &said, &message, encoding.as_deref())
+            {
                 refused.insert(conn);
             }
         }
@@ -245,26 +297,27 @@ pub(crate) fn notify_all(tables: &mut Tables, step: &mut Step<'_>, server_id: Co
 
 /// Delivers a notification to a session. False: the session cannot take it, and ends.
 fn notify(
-    tables: &mut Tables,
+    sessions: &mut Sessions,
+    servers: &mut Servers,
     step: &mut Step<'_>,
     conn: ConnId,
     said: &Notification<'_>,
     message: &[u8],
     encoding: Option<&[u8]>,
 ) -> bool {
-    let withheld = does(&tables.plan.settings, Fault::WithholdNews);
+    let withheld = does(&step.plan.settings, Fault::WithholdNews);
     let is_same = |session: &Session| session.parameters().get(Tracked::CLIENT_ENCODING) == encoding;
-    let readable = said.payload.is_ascii() && said.channel.is_ascii() || tables.sessions.get(conn).is_some_and(is_same);
-    let Some((tracker, _)) = listening(&mut tables.sessions, conn) else { return true };
+    let readable = said.payload.is_ascii() && said.channel.is_ascii() || sessions.get(conn).is_some_and(is_same);
+    let Some((tracker, _)) = listening(sessions, conn) else { return true };
     match tracker.deliver(said.channel, message) {
         Ok(true) if !withheld && !readable => {
-            tables.agenda.refuse(conn, EndReason::NotificationUnreadable);
+            step.agenda.refuse(conn, EndReason::NotificationUnreadable);
             return false;
         }
-        Ok(true) if !withheld => send_notifications(tables, step, conn),
+        Ok(true) if !withheld => send_notifications(sessions, servers, step, conn),
         Ok(_) => {}
         Err(Overflow) => {
-            tables.agenda.refuse(conn, EndReason::NotificationsUnread);
+            step.agenda.refuse(conn, EndReason::NotificationsUnread);
             return false;
         }
     }
@@ -272,8 +325,8 @@ fn notify(
 }
 
 /// Sends a client its notifications if it is between transactions and its socket has taken everything else.
-pub(crate) fn send_notifications(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
-    let session = &mut tables.sessions[conn];
+pub(crate) fn send_notifications(sessions: &mut Sessions, servers: &mut Servers, step: &mut Step<'_>, conn: ConnId) {
+    let session = &mut sessions[conn];
     let has_news = session
         .tracker()
         .and_then(|tracker| tracker.notifications.subscriptions())
@@ -283,7 +336,7 @@ pub(crate) fn send_notifications(tables: &mut Tables, step: &mut Step<'_>, conn:
     }
     let between = match session.state() {
         SessionState::Idle { .. } | SessionState::Waiting { .. } => true,
-        SessionState::Linked { server } => tables.servers.get(server).is_some_and(Server::is_clean),
+        SessionState::Linked { server } => servers.get(server).is_some_and(Server::is_clean),
         SessionState::Welcoming { .. }
         | SessionState::Opening { .. }
         | SessionState::Replicating { .. }
@@ -297,7 +350,7 @@ pub(crate) fn send_notifications(tables: &mut Tables, step: &mut Step<'_>, conn:
         return;
     };
     if let Some(why) = tracker.missed().filter(|_| between).map(str::to_owned) {
-        tables.agenda.refuse(conn, EndReason::NotificationsMissed { words: why });
+        step.agenda.refuse(conn, EndReason::NotificationsMissed { words: why });
     } else if between && is_written {
         let unread = tracker.take_unread();
         step.actions.send_new(conn, |out| out.extend_from_slice(&unread));
@@ -307,25 +360,32 @@ pub(crate) fn send_notifications(tables: &mut Tables, step: &mut Step<'_>, conn:
 /// The listener's connection is lost. Sessions that listened may have missed notifications, so they are ended, at the
 /// moment when a notification could be delivered: not within a transaction. Sessions that were only about to listen do
 /// it on their own server.
-pub(crate) fn listener_lost(tables: &mut Tables, step: &mut Step<'_>, id: PoolId, why: CloseReason) {
-    let listener = tables.pools[id].take_listener().expect("a server that listened was its pool's listener's");
+pub(crate) fn listener_lost(
+    sessions: &mut Sessions,
+    servers: &mut Servers,
+    pools: &mut Pools,
+    step: &mut Step<'_>,
+    id: PoolId,
+    why: CloseReason,
+) {
+    let listener = pools[id].take_listener().expect("a server that listened was its pool's listener's");
     let lost = EndReason::ListenerLost { why };
     for conn in listener.all_sessions() {
-        let Some((tracker, server)) = listening(&mut tables.sessions, conn) else { continue };
-        let server = server.and_then(|server| tables.servers.get(server));
+        let Some((tracker, server)) = listening(sessions, conn) else { continue };
+        let server = server.and_then(|server| servers.get(server));
         let waits = matches!(tracker.notifications.listener_wait(), ListenerWait::ToSend { .. });
         if tracker.journal.is_deaf() && waits {
-            listen_alone(tables, step, conn);
+            listen_alone(sessions, servers, pools, step, conn);
         } else if tracker.notifications.listener_wait() != ListenerWait::ToBeReady
             && server.is_some_and(|server| !server.is_clean())
         {
             tracker.notifications.subscriptions_mut().missed = Some(lost.to_string().into());
             // A statement that waits for the listener goes on without it.
             if waits {
-                listen_alone(tables, step, conn);
+                listen_alone(sessions, servers, pools, step, conn);
             }
         } else {
-            tables.agenda.refuse(conn, lost.clone());
+            step.agenda.refuse(conn, lost.clone());
         }
     }
 }

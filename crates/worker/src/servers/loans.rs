@@ -6,7 +6,6 @@
 
 use link::pool::Pool;
 use link::server::{Group, Server};
-use machine::Step;
 use machine::action::Action;
 use machine::mail::{Exchange, Lent, Mail, ToWorker};
 use queueing::board::Cell;
@@ -14,31 +13,40 @@ use units::deadline::Owner;
 use units::{ConnId, Life, PoolId, Time, WorkerId, limits};
 
 use crate::servers::{chores, resting};
-use crate::tables::Tables;
+use crate::tables::lookups;
+use crate::tables::owners::{Pools, Servers, Sessions};
+use crate::tables::step::Step;
 
-pub(crate) fn lend(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId, to: WorkerId, since: Time) {
-    let idle_since = tables.servers[server_id].work().since();
-    chores::turn_server(tables, step, server_id, Server::withhold);
-    let from = tables.plan.id;
-    let server = tables.servers.remove(server_id).expect("it is idle here");
-    if let Some(chaos) = &mut tables.servers.chaos {
+pub(crate) fn lend(
+    servers: &mut Servers,
+    pools: &mut Pools,
+    step: &mut Step<'_>,
+    server_id: ConnId,
+    to: WorkerId,
+    since: Time,
+) {
+    let idle_since = servers[server_id].work().since();
+    chores::turn_server(servers, pools, step, server_id, Server::withhold);
+    let from = step.plan.id;
+    let server = servers.remove(server_id).expect("it is idle here");
+    if let Some(chaos) = &mut servers.chaos {
         chaos.gone(server_id);
     }
     assert!(
         server.is_clean() && server.flow().is_clear() && server.cancel().under_way() == 0,
         "I3: only a clean server is lent"
     );
-    tables.pools.lends += 1;
-    let pool = &mut tables.pools[server.pool()];
+    pools.lends += 1;
+    let pool = &mut pools[server.pool()];
     pool.lend_to(to, since);
-    if machine::sabotage::loses_lent(&tables.plan.settings) {
+    if machine::sabotage::loses_lent(&step.plan.settings) {
         step.actions.push(Action::Close { conn: server_id, last_words: false });
         return;
     }
     // This worker's waiters may need another server now.
-    tables.agenda.feed(pool.id());
+    step.agenda.feed(pool.id());
     let (key, homes, report) = (pool.key().clone(), pool.exchange().homes(), pool.welcome().report().cloned());
-    let life = tables.plan.life;
+    let life = step.plan.life;
     let lent = Lent { key, homes, report, from, life, to, server: Box::new(server), idle_since };
     // This worker counts the server until the receiver acknowledges it (I5).
     let mail = Mail::ToWorker(to, ToWorker::Exchange(Exchange::Lend(Box::new(lent))));
@@ -46,34 +54,34 @@ pub(crate) fn lend(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId, 
 }
 
 /// A lent server has arrived: from now on the other worker counts it.
-pub(crate) fn lend_received(tables: &mut Tables, pool: PoolId, life: Life) {
+pub(crate) fn lend_received(pools: &mut Pools, step: &mut Step<'_>, pool: PoolId, life: Life) {
     // Otherwise an earlier worker in this place has lent it, which has panicked since.
-    if life != tables.plan.life {
+    if life != step.plan.life {
         return;
     }
     // A pool with a lent server is not forgotten.
-    if tables.pools.get_mut(pool).is_some_and(Pool::lend_arrived) {
-        tables.agenda.feed(pool);
+    if pools.get_mut(pool).is_some_and(Pool::lend_arrived) {
+        step.agenda.feed(pool);
     }
 }
 
 /// A session waits on another worker, which saw on the board that this one has an idle server.
-pub(crate) fn begged(tables: &mut Tables, step: &mut Step<'_>, pool: PoolId, from: WorkerId) {
+pub(crate) fn begged(servers: &mut Servers, pools: &mut Pools, step: &mut Step<'_>, pool: PoolId, from: WorkerId) {
     // The pool may have been forgotten meanwhile.
-    let Some(entry) = tables.pools.get(pool) else { return };
+    let Some(entry) = pools.get(pool) else { return };
     // The server was idle when the other worker read the board, and is not any more.
     let Some(&server) = entry.servers().idle().back() else { return };
     let since = step.board.cell(pool, from).waiting_since;
     let fed = since != Time::NEVER && entry.exchange().has_fed(from, since);
     let refused = step.now < entry.exchange().lends_refused_until();
-    if !entry.queue().has_waiters() && !fed && !refused && !tables.clock.stopping.refuses_new_work() {
-        lend(tables, step, server, from, since);
+    if !entry.queue().has_waiters() && !fed && !refused && !step.plan.stopping.refuses_new_work() {
+        lend(servers, pools, step, server, from, since);
     }
 }
 
-pub(crate) fn publish(tables: &mut Tables, step: &mut Step<'_>, pool: PoolId) {
+pub(crate) fn publish(pools: &mut Pools, step: &mut Step<'_>, pool: PoolId) {
     // The pool may have been forgotten in this round.
-    let Some(entry) = tables.pools.get_mut(pool) else { return };
+    let Some(entry) = pools.get_mut(pool) else { return };
     if entry.queue().is_counted() {
         entry.publish_classes(step);
     }
@@ -89,37 +97,43 @@ pub(crate) fn publish(tables: &mut Tables, step: &mut Step<'_>, pool: PoolId) {
     }
 }
 
-pub(crate) fn look_around(tables: &mut Tables, step: &mut Step<'_>, pool: PoolId) {
-    let entry = &tables.pools[pool];
+pub(crate) fn look_around(
+    sessions: &mut Sessions,
+    servers: &mut Servers,
+    pools: &mut Pools,
+    step: &mut Step<'_>,
+    pool: PoolId,
+) {
+    let entry = &pools[pool];
     if let Some(&server) = entry.servers().idle().back()
-        && !tables.clock.stopping.refuses_new_work()
-        && let Some((to, since)) = tables.view().stranger(step.now, step.board, entry)
+        && !step.plan.stopping.refuses_new_work()
+        && let Some((to, since)) = lookups::stranger(step, entry)
     {
-        lend(tables, step, server, to, since);
+        lend(servers, pools, step, server, to, since);
         return;
     }
     let waiting_since = entry.waiting_since();
     if waiting_since == Time::NEVER {
-        return resting::rest_for_a_stranger(tables, step, pool);
+        return resting::rest_for_a_stranger(sessions, servers, pools, step, pool);
     }
     let patience = entry.servers().patience();
-    tables.agenda.arm(Owner::Pool(pool));
+    step.agenda.arm(Owner::Pool(pool));
     if step.now < waiting_since + patience {
         return;
     }
-    let others = (0..tables.plan.settings.workers).map(WorkerId).filter(|&worker| worker != tables.plan.id);
+    let others = (0..step.plan.settings.workers).map(WorkerId).filter(|&worker| worker != step.plan.id);
     let rich = others.max_by_key(|&worker| step.board.cell(pool, worker).idle);
     // No other worker has one either.
     let Some(rich) = rich.filter(|&worker| step.board.cell(pool, worker).idle > 0) else { return };
-    beg(tables, step, pool, rich);
+    beg(pools, step, pool, rich);
 }
 
 /// Servers are missing here. If another worker has more than it can use, it is asked for one first, which comes sooner
 /// than a new one. Otherwise, with few clients, each worker would open servers to replace those it has lent. Returns
 /// how many may come.
-pub(crate) fn borrow(tables: &mut Tables, step: &mut Step<'_>, id: PoolId) -> u32 {
-    let (own, workers) = (tables.plan.id, tables.plan.settings.workers);
-    let pool = &mut tables.pools[id];
+pub(crate) fn borrow(pools: &mut Pools, step: &mut Step<'_>, id: PoolId) -> u32 {
+    let (own, workers) = (step.plan.id, step.plan.settings.workers);
+    let pool = &mut pools[id];
     let soon = pool.waiting_since() + limits::STRANGER;
     if !pool.exchange().is_shared() || soon <= step.now || soon == Time::NEVER {
         return 0;
@@ -129,14 +143,14 @@ pub(crate) fn borrow(tables: &mut Tables, step: &mut Step<'_>, id: PoolId) -> u3
     let excess: u32 = others.clone().map(|worker| excess_of(&worker)).sum();
     // No other worker has more than it uses.
     let Some(rich) = others.max_by_key(excess_of).filter(|_| excess > 0) else { return 0 };
-    tables.agenda.arm_by(id, soon);
-    beg(tables, step, id, rich);
+    step.agenda.arm_by(id, soon);
+    beg(pools, step, id, rich);
     excess
 }
 
-fn beg(tables: &mut Tables, step: &mut Step<'_>, pool: PoolId, rich: WorkerId) {
-    let from = tables.plan.id;
-    let entry = &mut tables.pools[pool];
+fn beg(pools: &mut Pools, step: &mut Step<'_>, pool: PoolId, rich: WorkerId) {
+    let from = step.plan.id;
+    let entry = &mut pools[pool];
     let waiting_since = entry.waiting_since();
     // Each worker is asked once for each waiter. If it has no server now, it sees the waiter on the board when it has
     // one.
@@ -192,7 +206,7 @@ mod tests {
                 },
                 false,
             ),
-            ("all is about to end", |scene| _ = scene.tables.clock.stopping.begin(Stop::WaitForServers), false),
+            ("all is about to end", |scene| _ = scene.plan.stopping.begin(Stop::WaitForServers), false),
         ];
         for (case, prepare, is_lent) in cases {
             let mut scene = Scene::new(|_| ());
@@ -200,7 +214,7 @@ mod tests {
             scene.show(Time(5), 0);
             prepare(&mut scene);
             let before = scene.tables.pools[POOL].servers().lent();
-            scene.run(|tables, step| begged(tables, step, POOL, THERE));
+            scene.run(|tables, step| begged(&mut tables.servers, &mut tables.pools, step, POOL, THERE));
             let expected = if is_lent { vec![last] } else { Vec::new() };
             assert_eq!(exchanged(&mut scene).0, expected, "{case}");
             let pool = &scene.tables.pools[POOL];
@@ -216,16 +230,16 @@ mod tests {
     fn a_lent_server_counts_here_until_the_other_worker_has_it() {
         let mut scene = Scene::new(|_| ());
         scene.idle_server(scene.now);
-        scene.run(|tables, step| begged(tables, step, POOL, THERE));
+        scene.run(|tables, step| begged(&mut tables.servers, &mut tables.pools, step, POOL, THERE));
         let counted =
             |scene: &Scene| (scene.tables.pools[POOL].servers().all(), scene.tables.pools[POOL].servers().lent());
         assert_eq!(counted(&scene), (1, 1));
-        let (own, former) = (scene.tables.plan.life, Life(scene.tables.plan.life.0 + 1));
-        lend_received(&mut scene.tables, POOL, former);
+        let (own, former) = (scene.plan.life, Life(scene.plan.life.0 + 1));
+        scene.run(|tables, step| lend_received(&mut tables.pools, step, POOL, former));
         assert_eq!(counted(&scene), (1, 1), "that one was lent by a worker that is gone");
-        lend_received(&mut scene.tables, POOL, own);
+        scene.run(|tables, step| lend_received(&mut tables.pools, step, POOL, own));
         assert_eq!(counted(&scene), (0, 0));
-        lend_received(&mut scene.tables, POOL, own);
+        scene.run(|tables, step| lend_received(&mut tables.pools, step, POOL, own));
         assert_eq!(counted(&scene), (0, 0), "none is lent any more");
     }
 
@@ -236,7 +250,9 @@ mod tests {
         let since = scene.now;
         scene.waiter(since);
         let look = |scene: &mut Scene| {
-            scene.run(|tables, step| look_around(tables, step, POOL));
+            scene.run(|tables, step| {
+                look_around(&mut tables.sessions, &mut tables.servers, &mut tables.pools, step, POOL)
+            });
             exchanged(scene)
         };
         assert_eq!(look(&mut scene), (Vec::new(), 0), "it has come just now");

@@ -13,7 +13,6 @@
 
 use connections::databases::Database;
 use link::server::{Chore, CloseReason, Group, Server};
-use machine::Step;
 use machine::observe::{Level, Topic};
 use session_state::catalogue;
 use session_state::catalogue::{News, Next};
@@ -21,41 +20,47 @@ use session_state::state::Pins;
 use units::{ConnId, PoolId};
 
 use crate::servers::{closed_servers, free_servers, name_polls};
-use crate::tables::Tables;
+use crate::tables::lines;
+use crate::tables::owners::{Pools, Servers};
+use crate::tables::step::Step;
 
 /// The answer is complete.
-pub(crate) fn names_answered(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId) {
-    let server = &tables.servers[server_id];
-    let pool = &mut tables.pools[server.pool()];
+pub(crate) fn names_answered(servers: &mut Servers, pools: &mut Pools, step: &mut Step<'_>, server_id: ConnId) {
+    let server = &servers[server_id];
+    let pool = &mut pools[server.pool()];
     let id = pool.id();
     match pool.known_mut().answered(step.now) {
-        Next::Poll => return name_polls::query_server(tables, step, server_id, Chore::Poll, catalogue::POLL),
+        Next::Poll => return name_polls::query_server(servers, pools, step, server_id, Chore::Poll, catalogue::POLL),
         Next::Read => {
             let chore = if pool.known().is_awaited() { Chore::First } else { Chore::Catalogue };
-            return name_polls::query_server(tables, step, server_id, chore, catalogue::QUERY);
+            return name_polls::query_server(servers, pools, step, server_id, chore, catalogue::QUERY);
         }
-        Next::Complain => {
-            name_polls::log_unreadable_names(tables, step, server_id, "the server's answer is not what was expected")
-        }
+        Next::Complain => name_polls::log_unreadable_names(
+            servers,
+            pools,
+            step,
+            server_id,
+            "the server's answer is not what was expected",
+        ),
         Next::Recovered => {
             let words = "the database's names can be read: side effects of functions, triggers and views are tracked from now on";
-            tables.view().log_server(step, server_id, Level::Log, Topic::General, words.to_owned());
-            spread_names(tables, step, id);
+            lines::log_server(servers, pools, step, server_id, Level::Log, Topic::General, words.to_owned());
+            spread_names(servers, pools, step, id);
         }
-        Next::Nothing => spread_names(tables, step, id),
+        Next::Nothing => spread_names(servers, pools, step, id),
     }
-    tables.agenda.feed(id);
-    free_servers::free(tables, step, server_id);
+    step.agenda.feed(id);
+    free_servers::free(servers, pools, step, server_id);
 }
 
 /// Passes what one pool has learned on to all pools of the same database on this worker, and resets servers.
-fn spread_names(tables: &mut Tables, step: &mut Step<'_>, id: PoolId) {
-    let pool = &tables.pools[id];
+fn spread_names(servers: &mut Servers, pools: &mut Pools, step: &mut Step<'_>, id: PoolId) {
+    let pool = &pools[id];
     // Nothing new was learned.
     let Some(lesson) = pool.known().lesson() else { return };
     let database = std::sync::Arc::clone(pool.database());
     let mut swept = Vec::new();
-    for pool in tables.pools.iter_mut() {
+    for pool in pools.iter_mut() {
         let is_same = is_of_same_database(pool.database(), &database);
         if pool.id() != id && is_same {
             pool.known_mut().take_over(&lesson);
@@ -65,7 +70,7 @@ fn spread_names(tables: &mut Tables, step: &mut Step<'_>, id: PoolId) {
         }
     }
     for (pool, news) in swept {
-        sweep(tables, step, pool, news);
+        sweep(servers, pools, step, pool, news);
     }
 }
 
@@ -74,17 +79,17 @@ pub(crate) fn is_of_same_database(one: &Database, other: &Database) -> bool {
     one.hosts == other.hosts && one.name_at_server() == other.name_at_server()
 }
 
-fn sweep(tables: &mut Tables, step: &mut Step<'_>, id: PoolId, news: News) {
-    for conn in tables.servers.ids() {
-        let server = &mut tables.servers[conn];
+fn sweep(servers: &mut Servers, pools: &mut Pools, step: &mut Step<'_>, id: PoolId, news: News) {
+    for conn in servers.ids() {
+        let server = &mut servers[conn];
         if server.pool() != id || !taint(server, news) || server.state().group() != Group::Idle {
             continue;
         }
         match server.end().close_needed().cloned() {
-            Some(why) => closed_servers::close_server(tables, step, conn, why),
+            Some(why) => closed_servers::close_server(servers, pools, step, conn, why),
             None => {
                 server.traces_mut().take_taint();
-                free_servers::reset_or_free(tables, step, conn);
+                free_servers::reset_or_free(servers, pools, step, conn);
             }
         }
     }

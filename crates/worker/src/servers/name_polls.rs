@@ -4,96 +4,128 @@
 //! most [`units::limits::FIRST_NAMES`]. A failed poll does not stop a pool.
 
 use link::server::Chore;
-use machine::Step;
 use machine::observe::{Level, Topic};
 use session_state::catalogue;
 use session_state::catalogue::{Question, Unanswered};
 use units::{ConnId, PoolId};
 
 use crate::servers::{chores, name_answers};
-use crate::tables::Tables;
+use crate::tables::lines;
+use crate::tables::owners::{Pools, Servers};
+use crate::tables::step::Step;
 
 /// Asks an idle server, if it is time to.
-pub(crate) fn poll_names(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId) {
-    let server = &tables.servers[server_id];
-    let pool = &mut tables.pools[server.pool()];
-    if tables.clock.stopping.has_begun() || !pool.known().is_due(step.now, pool.servers().idle().len() > 1) {
+pub(crate) fn poll_names(servers: &mut Servers, pools: &mut Pools, step: &mut Step<'_>, server_id: ConnId) {
+    let server = &servers[server_id];
+    let pool = &mut pools[server.pool()];
+    if step.plan.stopping.has_begun() || !pool.known().is_due(step.now, pool.servers().idle().len() > 1) {
         return;
     }
     let chore = if pool.known().is_awaited() { Chore::First } else { Chore::Poll };
-    if chore == Chore::Poll && is_asked_elsewhere(tables, server_id) {
+    if chore == Chore::Poll && is_asked_elsewhere(servers, pools, server_id) {
         return;
     }
-    let pool = &mut tables.pools[tables.servers[server_id].pool()];
+    let pool = &mut pools[servers[server_id].pool()];
     let counts = pool.welcome().report().is_some_and(|report| report.counts_changes);
     let question = match pool.known_mut().begin(server_id, counts, step.now) {
         Question::Glance => catalogue::GLANCE,
         Question::Poll => catalogue::POLL,
     };
-    query_server(tables, step, server_id, chore, question);
+    query_server(servers, pools, step, server_id, chore, question);
 }
 
 /// Whether another pool of the same database is asking on this worker: it will pass on what it learns.
-fn is_asked_elsewhere(tables: &Tables, server_id: ConnId) -> bool {
-    let pool = &tables.pools[tables.servers[server_id].pool()];
-    let mut others = tables.pools.iter().filter(|other| other.id() != pool.id() && other.known().is_under_way());
+fn is_asked_elsewhere(servers: &Servers, pools: &Pools, server_id: ConnId) -> bool {
+    let pool = &pools[servers[server_id].pool()];
+    let mut others = pools.iter().filter(|other| other.id() != pool.id() && other.known().is_under_way());
     others.any(|other| name_answers::is_of_same_database(other.database(), pool.database()))
 }
 
 /// Like [`poll_names`], if the poll is overdue although sessions wait: the servers of a busy pool are never idle.
 /// Whether the server is being asked.
-pub(crate) fn poll_names_if_overdue(tables: &mut Tables, step: &mut Step<'_>, id: PoolId, server_id: ConnId) -> bool {
-    let is_overdue = tables.pools[id].known().is_overdue(step.now);
+pub(crate) fn poll_names_if_overdue(
+    servers: &mut Servers,
+    pools: &mut Pools,
+    step: &mut Step<'_>,
+    id: PoolId,
+    server_id: ConnId,
+) -> bool {
+    let is_overdue = pools[id].known().is_overdue(step.now);
     if is_overdue {
-        poll_names(tables, step, server_id);
+        poll_names(servers, pools, step, server_id);
     }
-    is_overdue && tables.pools[id].known().is_under_way()
+    is_overdue && pools[id].known().is_under_way()
 }
 
 /// Whether no session may have a server of the pool yet, because the side effects in its database are read first. Then
 /// an idle server is asked.
-pub(crate) fn must_learn(tables: &mut Tables, step: &mut Step<'_>, id: PoolId, idle: ConnId) -> bool {
-    let pool = &tables.pools[id];
-    if !pool.known().is_awaited() || tables.clock.stopping.has_begun() {
+pub(crate) fn must_learn(
+    servers: &mut Servers,
+    pools: &mut Pools,
+    step: &mut Step<'_>,
+    id: PoolId,
+    idle: ConnId,
+) -> bool {
+    let pool = &pools[id];
+    if !pool.known().is_awaited() || step.plan.stopping.has_begun() {
         return false;
     }
     if !pool.known().is_under_way() {
-        poll_names(tables, step, idle);
+        poll_names(servers, pools, step, idle);
     }
     true
 }
 
 /// The answer takes too long: sessions stop waiting for it.
-pub(crate) fn names_late(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId) {
-    let id = tables.servers[server_id].pool();
-    tables.pools[id].known_mut().is_late();
-    chores::turn_server(tables, step, server_id, |server| server.ask(Chore::Catalogue));
-    tables.agenda.feed(id);
+pub(crate) fn names_late(servers: &mut Servers, pools: &mut Pools, step: &mut Step<'_>, server_id: ConnId) {
+    let id = servers[server_id].pool();
+    pools[id].known_mut().is_late();
+    chores::turn_server(servers, pools, step, server_id, |server| server.ask(Chore::Catalogue));
+    step.agenda.feed(id);
 }
 
 /// The answer is an error, or ends with one. If PostgreSQL took too long, the names stay in doubt, and are asked for again ever more
 /// rarely; any other error says that they cannot be read.
-pub(crate) fn names_refused(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId, words: &str) {
-    let pool = tables.servers[server_id].pool();
-    match tables.pools[pool].known_mut().refused(step.now) {
+pub(crate) fn names_refused(
+    servers: &mut Servers,
+    pools: &mut Pools,
+    step: &mut Step<'_>,
+    server_id: ConnId,
+    words: &str,
+) {
+    let pool = servers[server_id].pool();
+    match pools[pool].known_mut().refused(step.now) {
         Unanswered::TooLong => {
             let words = format!("reading the database's names takes too long: {words}; it is tried again later");
-            tables.view().log_server(step, server_id, Level::Warning, Topic::General, words);
+            lines::log_server(servers, pools, step, server_id, Level::Warning, Topic::General, words);
         }
-        Unanswered::First => log_unreadable_names(tables, step, server_id, words),
+        Unanswered::First => log_unreadable_names(servers, pools, step, server_id, words),
         Unanswered::Again => {}
     }
 }
 
-pub(crate) fn log_unreadable_names(tables: &Tables, step: &mut Step<'_>, server_id: ConnId, why: &str) {
+pub(crate) fn log_unreadable_names(
+    servers: &Servers,
+    pools: &Pools,
+    step: &mut Step<'_>,
+    server_id: ConnId,
+    why: &str,
+) {
     let words = format!(
         "the database's names cannot be read: {why}; side effects of functions, triggers and views are not tracked: what they leave \
          stays on the server, for whoever gets it next"
     );
-    tables.view().log_server(step, server_id, Level::Warning, Topic::General, words);
+    lines::log_server(servers, pools, step, server_id, Level::Warning, Topic::General, words);
 }
 
-pub(crate) fn query_server(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId, chore: Chore, query: &str) {
+pub(crate) fn query_server(
+    servers: &mut Servers,
+    pools: &mut Pools,
+    step: &mut Step<'_>,
+    server_id: ConnId,
+    chore: Chore,
+    query: &str,
+) {
     let text = [catalogue::PREFIX.as_bytes(), query.as_bytes()].concat();
-    chores::start_chore(tables, step, server_id, chore, &text);
+    chores::start_chore(servers, pools, step, server_id, chore, &text);
 }

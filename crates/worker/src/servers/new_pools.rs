@@ -3,22 +3,20 @@
 use link::pool::Pool;
 use units::{PoolId, PoolKey, Time};
 
-use crate::tables::Tables;
-use crate::tables::open_definitions::OpenDefinitions;
+use crate::tables::owners::{Plan, Pools};
 
 /// The pool with this id, made if this worker does not have it yet. `None`: its database is not configured.
 pub(crate) fn ensure_pool<'t>(
-    tables: &'t mut Tables,
-    definitions: &mut OpenDefinitions,
+    pools: &'t mut Pools,
+    plan: &Plan,
     id: PoolId,
     key: PoolKey,
     homes: u16,
 ) -> Option<&'t mut Pool> {
-    if tables.pools.get(id).is_none() {
-        let database = tables.plan.settings.database(&key.database)?;
-        tables.pools.add(id, key, homes, database, &tables.plan.settings);
-        let pool = tables.pools.get_mut(id)?;
-        definitions.doubt_in(pool, Time::ZERO);
+    if pools.get(id).is_none() {
+        let database = plan.settings.database(&key.database)?;
+        pools.add(id, key, homes, database, &plan.settings);
+        pools.definitions.doubt_in(pools.table.get_mut(id)?, Time::ZERO);
     }
-    tables.pools.get_mut(id)
+    pools.get_mut(id)
 }

@@ -10,30 +10,37 @@
 //! Where texts are not read, only what the server began with is brought back.
 
 use link::server::Chore;
-use machine::Step;
 use session_state::catalogue::Known;
 use session_state::state::{Effects, rules_by};
 use sql::Text;
 use units::ConnId;
 
 use crate::servers::chores;
-use crate::tables::Tables;
+use crate::tables::owners::{Pools, Servers};
+use crate::tables::step::Step;
 
 /// Sends one of them to a server without a session.
-pub(crate) fn send(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId, chore: Chore, query: &str) {
-    note(tables, server_id, chore, query.as_bytes());
-    chores::start_chore(tables, step, server_id, chore, query.as_bytes());
+pub(crate) fn send(
+    servers: &mut Servers,
+    pools: &mut Pools,
+    step: &mut Step<'_>,
+    server_id: ConnId,
+    chore: Chore,
+    query: &str,
+) {
+    note(servers, pools, step, server_id, chore, query.as_bytes());
+    chores::start_chore(servers, pools, step, server_id, chore, query.as_bytes());
 }
 
-fn note(tables: &mut Tables, server_id: ConnId, chore: Chore, query: &[u8]) {
-    let server = &mut tables.servers[server_id];
-    let pool = &mut tables.pools[server.pool()];
+fn note(servers: &mut Servers, pools: &mut Pools, step: &mut Step<'_>, server_id: ConnId, chore: Chore, query: &[u8]) {
+    let server = &mut servers[server_id];
+    let pool = &mut pools[server.pool()];
     let rules = rules_by(server.kept().parameters()).unwrap_or_default();
-    let effects = Effects::read(&Text::new(query, rules), &tables.caches.tracked);
+    let effects = Effects::read(&Text::new(query, rules), &step.caches.tracked);
     // A check is sent to servers that were idle for long, when the catalogue may be too old to be asked.
     let (mut unasked, is_check) = (Known::default(), chore == Chore::Check);
     let known = if is_check { &mut unasked } else { pool.known_mut() };
     let is_harmless =
-        effects.are_none() && !tables.caches.reader.read(query, server.kept().parameters(), known).is_active();
+        effects.are_none() && !step.caches.reader.read(query, server.kept().parameters(), known).is_active();
     server.own_query_sent(&effects, is_harmless, pool.rules().follows());
 }

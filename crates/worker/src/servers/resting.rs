@@ -12,52 +12,71 @@
 use link::pool::Pool;
 use link::server::{Answerer, Expect, Server};
 use link::session::Session;
-use machine::Step;
 use settings::PoolMode;
 use units::{ConnId, PoolId};
 use wire::backend::Status;
 use wire::frontend;
 
-use crate::tables::Tables;
+use crate::tables::lookups;
+use crate::tables::owners::{Pools, Servers, Sessions};
+use crate::tables::step::Step;
 
 /// A linked server has answered something.
 #[inline]
-pub(crate) fn note_rest(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId) {
-    if tables.servers.get(server_id).is_some_and(|server| server.ledger().is_at_rest()) {
-        rest(tables, step, server_id);
+pub(crate) fn note_rest(
+    sessions: &mut Sessions,
+    servers: &mut Servers,
+    pools: &mut Pools,
+    step: &mut Step<'_>,
+    server_id: ConnId,
+) {
+    if servers.get(server_id).is_some_and(|server| server.ledger().is_at_rest()) {
+        rest(sessions, servers, pools, step, server_id);
     }
 }
 
 #[cold]
-fn rest(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId) {
-    let server = &tables.servers[server_id];
+fn rest(sessions: &mut Sessions, servers: &mut Servers, pools: &mut Pools, step: &mut Step<'_>, server_id: ConnId) {
+    let server = &servers[server_id];
     let id = server.pool();
-    let servers = &tables.servers;
-    let pool = &mut tables.pools[id];
+    let servers = servers;
+    let pool = &mut pools[id];
     // Servers whose clients have gone on since are removed.
     pool.servers_mut().note_resting(server_id, |other| {
         servers.get(other).is_some_and(|server| server.ledger().is_at_rest() && server.pool() == id)
     });
     if pool.queue().has_waiters() {
-        end_a_rest(tables, step, id);
+        end_a_rest(sessions, servers, pools, step, id);
     }
 }
 
 /// No session waits here, but one on another worker may.
-pub(crate) fn rest_for_a_stranger(tables: &mut Tables, step: &mut Step<'_>, id: PoolId) {
-    let pool = &tables.pools[id];
-    if pool.servers().has_resting() && tables.view().stranger(step.now, step.board, pool).is_some() {
-        end_a_rest(tables, step, id);
+pub(crate) fn rest_for_a_stranger(
+    sessions: &mut Sessions,
+    servers: &mut Servers,
+    pools: &mut Pools,
+    step: &mut Step<'_>,
+    id: PoolId,
+) {
+    let pool = &pools[id];
+    if pool.servers().has_resting() && lookups::stranger(step, pool).is_some() {
+        end_a_rest(sessions, servers, pools, step, id);
     }
 }
 
 /// A session waits for a server of this pool: frees a resting one.
-pub(crate) fn end_a_rest(tables: &mut Tables, step: &mut Step<'_>, id: PoolId) {
-    while let Some(server_id) = tables.pools[id].servers_mut().take_resting() {
+pub(crate) fn end_a_rest(
+    sessions: &mut Sessions,
+    servers: &mut Servers,
+    pools: &mut Pools,
+    step: &mut Step<'_>,
+    id: PoolId,
+) {
+    while let Some(server_id) = pools[id].servers_mut().take_resting() {
         // Since it was noted it may have been closed or released.
-        let Some(server) = tables.servers.get_mut(server_id) else { continue };
-        let Some(session) = server.session().map(|session| &mut tables.sessions[session]) else { continue };
-        let pool = &mut tables.pools[id];
+        let Some(server) = servers.get_mut(server_id) else { continue };
+        let Some(session) = server.session().map(|session| &mut sessions[session]) else { continue };
+        let pool = &mut pools[id];
         if server.pool() == id && may_end(pool, session, server) {
             session.statements_mut().batch_ended();
             server.ledger_mut().sent(Answerer::Prepare, Expect::Sync);

@@ -10,32 +10,32 @@ use connections::encryption::Next;
 use link::request_refusal::RequestRefusal;
 use link::server::{CloseReason, Server, ServerState};
 use link::session::{SessionState, WaitFor};
+use machine::Secured;
 use machine::action::Action;
 use machine::mail::{CancelTicket, ToDoor};
 use machine::sabotage::{Fault, does};
-use machine::{Secured, Step};
 use units::deadline::Owner;
 use units::{ConnId, Serial};
 
-use crate::limits::limiters::{Limiters, Outcome};
 use crate::limits::{permits, pin_queue};
 use crate::servers::{cancellers, drains, free_servers};
 use crate::sessions::links;
 use crate::tables::cancels::take_back;
-use crate::tables::owners::Servers;
-use crate::tables::{Tables, backpressure};
+use crate::tables::limiters::Outcome;
+use crate::tables::owners::{Plan, Pools, Servers, Sessions};
+use crate::tables::step::Step;
+use crate::tables::{self, Tables, backpressure};
 
 /// The door has received a CancelRequest whose key names this worker. `ticket`: whom to tell when it has been carried out.
 pub(crate) fn cancel_requested(
     tables: &mut Tables,
-    limiters: &mut Limiters,
     step: &mut Step<'_>,
     (pid, secret): (i32, &[u8]),
     ticket: Option<CancelTicket>,
 ) {
-    let conn = owner_of(tables, pid, secret);
+    let conn = owner_of(&tables.sessions, &tables.servers, step.plan, pid, secret);
     if let Some(conn) = conn {
-        cancel_query(tables, limiters, step, conn);
+        cancel_query(tables, step, conn);
     }
     if let Some(ticket) = ticket {
         let server = conn.and_then(|conn| tables.sessions.get(conn)?.server());
@@ -44,28 +44,28 @@ pub(crate) fn cancel_requested(
 }
 
 /// The session whose client has this key. `None`: it has ended, or never was: as in PostgreSQL, there is no answer.
-fn owner_of(tables: &Tables, pid: i32, secret: &[u8]) -> Option<ConnId> {
-    let halves = does(&tables.plan.settings, Fault::HalfASecret);
+fn owner_of(sessions: &Sessions, servers: &Servers, plan: &Plan, pid: i32, secret: &[u8]) -> Option<ConnId> {
+    let halves = does(&plan.settings, Fault::HalfASecret);
     let is_owner = |conn: ConnId| {
         // It may have ended.
-        let own = &tables.sessions.get(conn)?.identity().cancel_secret;
+        let own = &sessions.get(conn)?.identity().cancel_secret;
         let fits = if halves { own.half_fits(secret) } else { own.fits(secret) };
         fits.then_some(conn)
     };
-    let conn = match machine::pids::from_virtual_pid(pid, tables.servers.cancels.pid_key) {
+    let conn = match machine::pids::from_virtual_pid(pid, servers.cancels.pid_key) {
         // One that was told another process id is not at its place: only that one's key is worth anything.
-        Some((owner, slot)) if owner == tables.plan.id.0 => {
-            let is_placed = |conn: &ConnId| tables.servers.cancels.other_pid_of(*conn).is_none_or(|other| other == pid);
-            tables.sessions.id_at(slot).filter(is_placed).and_then(is_owner)
+        Some((owner, slot)) if owner == plan.id.0 => {
+            let is_placed = |conn: &ConnId| servers.cancels.other_pid_of(*conn).is_none_or(|other| other == pid);
+            sessions.id_at(slot).filter(is_placed).and_then(is_owner)
         }
         Some(_) | None => None,
     };
-    conn.or_else(|| tables.servers.cancels.knowing(pid).find_map(is_owner))
+    conn.or_else(|| servers.cancels.knowing(pid).find_map(is_owner))
 }
 
 /// Tells doors which requests have been carried out: PostgreSQL has ended the connections of all cancels of that server's work.
-pub(crate) fn tell_of_ends(tables: &mut Tables, step: &mut Step<'_>) {
-    let Servers { cancels, table, .. } = &mut tables.servers;
+pub(crate) fn tell_of_ends(servers: &mut Servers, step: &mut Step<'_>) {
+    let Servers { cancels, table, .. } = servers;
     let strikes = |server| {
         let server: Option<&Server> = table.get(server);
         server.is_some_and(|server| server.cancel().under_way() > 0 || server.cancel().is_requested())
@@ -76,35 +76,45 @@ pub(crate) fn tell_of_ends(tables: &mut Tables, step: &mut Step<'_>) {
 }
 
 /// An administrator cancels what a session runs or waits with. The session may have ended meanwhile, or its query.
-pub(crate) fn kill_query(
-    tables: &mut Tables,
-    limiters: &mut Limiters,
-    step: &mut Step<'_>,
-    conn: ConnId,
-    serial: Serial,
-) {
+pub(crate) fn kill_query(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, serial: Serial) {
     if tables.sessions.get(conn).is_some_and(|session| session.identity().serial == serial) {
-        cancel_query(tables, limiters, step, conn);
+        cancel_query(tables, step, conn);
     }
 }
 
-fn cancel_query(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<'_>, conn: ConnId) {
+fn cancel_query(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
     match tables.sessions[conn].state() {
         SessionState::Linked { server } => {
-            if !permits::end_linked_wait(tables, limiters, step, conn, Outcome::Cancelled) {
-                cancellers::cancel_linked(tables, step, conn, server, &RequestRefusal::UserRequest);
+            if !permits::end_linked_wait(&mut tables.sessions, &mut tables.limiters, step, conn, Outcome::Cancelled) {
+                cancellers::cancel_linked(
+                    &mut tables.sessions,
+                    &mut tables.servers,
+                    &mut tables.pools,
+                    step,
+                    conn,
+                    server,
+                    &RequestRefusal::UserRequest,
+                );
             }
         }
-        SessionState::Replicating { server } => {
-            cancellers::cancel_linked(tables, step, conn, server, &RequestRefusal::UserRequest)
-        }
+        SessionState::Replicating { server } => cancellers::cancel_linked(
+            &mut tables.sessions,
+            &mut tables.servers,
+            &mut tables.pools,
+            step,
+            conn,
+            server,
+            &RequestRefusal::UserRequest,
+        ),
         // The client does not know its key yet.
         SessionState::Waiting { wait_for: WaitFor::Login | WaitFor::Own, .. } | SessionState::Opening { .. } => {}
-        SessionState::Waiting { .. } => cancel_waiting(tables, limiters, step, conn),
-        SessionState::Idle { .. } if machine::sabotage::forwards_late_cancel(&tables.plan.settings) => {
+        SessionState::Waiting { .. } => {
+            cancel_waiting(&mut tables.sessions, &mut tables.servers, &mut tables.pools, step, conn)
+        }
+        SessionState::Idle { .. } if machine::sabotage::forwards_late_cancel(&step.plan.settings) => {
             let linked = tables.servers.iter().find(|(_, server)| server.session().is_some());
             if let Some((stranger, _)) = linked {
-                cancellers::start_cancel(tables, step, stranger);
+                cancellers::start_cancel(&mut tables.servers, &mut tables.pools, step, stranger);
             }
         }
         SessionState::Idle { .. }
@@ -115,110 +125,156 @@ fn cancel_query(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<'_
 }
 
 /// No server has seen the query: it is answered as cancelled here.
-fn cancel_waiting(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<'_>, conn: ConnId) {
-    let session = &mut tables.sessions[conn];
+fn cancel_waiting(
+    sessions: &mut Sessions,
+    servers: &mut Servers,
+    pools: &mut Pools,
+    step: &mut Step<'_>,
+    conn: ConnId,
+) {
+    let session = &mut sessions[conn];
     if !take_back(step, conn, session, &RequestRefusal::UserRequest) {
         return;
     }
     let more = !session.incoming().inbox().is_empty();
-    tables.leave_queue(conn);
-    tables.sessions[conn].stop_waiting(step.now);
-    permits::leave_limits(tables, limiters, step, conn);
-    pin_queue::return_pin_permit(tables, conn);
-    tables.agenda.arm(Owner::Conn(conn));
+    tables::leave_queue(sessions, pools, step, conn);
+    sessions[conn].stop_waiting(step.now);
+    permits::leave_limits(sessions, step, conn);
+    pin_queue::return_pin_permit(sessions, pools, step, conn);
+    step.agenda.arm(Owner::Conn(conn));
     if more {
         // Whether the client is read again is decided when the rest of its messages has been looked at.
-        tables.agenda.reconsider(conn);
+        step.agenda.reconsider(conn);
     } else {
-        backpressure::balance_if_paused(tables, step, conn);
+        backpressure::balance_if_paused(sessions, servers, step, conn);
     }
 }
 
-pub(crate) fn canceller_opened(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
+pub(crate) fn canceller_opened(
+    sessions: &mut Sessions,
+    servers: &mut Servers,
+    pools: &mut Pools,
+    step: &mut Step<'_>,
+    conn: ConnId,
+) {
     // It may have been closed meanwhile.
-    let Some(canceller) = tables.servers.cancels.get_mut(conn) else { return };
+    let Some(canceller) = servers.cancels.get_mut(conn) else { return };
     let next = canceller.encryption.opened();
-    canceller_goes_on(tables, step, conn, next);
+    canceller_goes_on(sessions, servers, pools, step, conn, next);
 }
 
 /// Bytes of a connection that is to carry a CancelRequest: the answer to SSLRequest. PostgreSQL says nothing else there.
-pub(crate) fn canceller_answered(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, bytes: &[u8]) {
+pub(crate) fn canceller_answered(
+    sessions: &mut Sessions,
+    servers: &mut Servers,
+    pools: &mut Pools,
+    step: &mut Step<'_>,
+    conn: ConnId,
+    bytes: &[u8],
+) {
     // It may have been closed meanwhile.
-    let Some(canceller) = tables.servers.cancels.get_mut(conn).filter(|canceller| !canceller.sent) else { return };
+    let Some(canceller) = servers.cancels.get_mut(conn).filter(|canceller| !canceller.sent) else { return };
     match canceller.encryption.received(bytes) {
-        Ok(next) => canceller_goes_on(tables, step, conn, next),
-        Err(_) => canceller_done(tables, step, conn),
+        Ok(next) => canceller_goes_on(sessions, servers, pools, step, conn, next),
+        Err(_) => canceller_done(sessions, servers, pools, step, conn),
     }
 }
 
 /// The end of its handshake.
 pub(crate) fn canceller_secured(
-    tables: &mut Tables,
+    sessions: &mut Sessions,
+    servers: &mut Servers,
+    pools: &mut Pools,
     step: &mut Step<'_>,
     conn: ConnId,
     outcome: Result<Box<Secured>, String>,
 ) {
     // It may have been closed meanwhile.
-    let Some(canceller) = tables.servers.cancels.get_mut(conn) else { return };
+    let Some(canceller) = servers.cancels.get_mut(conn) else { return };
     match outcome {
         Ok(secured) => {
             let next = canceller.encryption.secured((*secured).into());
-            canceller_goes_on(tables, step, conn, next);
+            canceller_goes_on(sessions, servers, pools, step, conn, next);
         }
-        Err(_) => canceller_done(tables, step, conn),
+        Err(_) => canceller_done(sessions, servers, pools, step, conn),
     }
 }
 
-fn canceller_goes_on(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, next: Next) {
+fn canceller_goes_on(
+    sessions: &mut Sessions,
+    servers: &mut Servers,
+    pools: &mut Pools,
+    step: &mut Step<'_>,
+    conn: ConnId,
+    next: Next,
+) {
     if !step.actions.encrypt(conn, next) {
         return;
     }
-    let canceller = tables.servers.cancels.get_mut(conn).expect("its connection has just been spoken of");
-    let server = tables.servers.table.get(canceller.server);
-    if !server.is_some_and(|server| canceller.send(step, conn, server, &tables.plan.settings)) {
-        canceller_done(tables, step, conn);
+    let canceller = servers.cancels.get_mut(conn).expect("its connection has just been spoken of");
+    let server = servers.table.get(canceller.server);
+    if !server.is_some_and(|server| canceller.send(&mut step.machine, conn, server, &step.plan.settings)) {
+        canceller_done(sessions, servers, pools, step, conn);
     }
 }
 
 /// PostgreSQL has closed the connection, or it could not be opened: the cancel is over.
-pub(crate) fn canceller_done(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
+pub(crate) fn canceller_done(
+    sessions: &mut Sessions,
+    servers: &mut Servers,
+    pools: &mut Pools,
+    step: &mut Step<'_>,
+    conn: ConnId,
+) {
     // It may have been closed meanwhile.
-    let Some(canceller) = tables.servers.cancels.remove(conn) else { return };
+    let Some(canceller) = servers.cancels.remove(conn) else { return };
     step.actions.push(Action::Close { conn, last_words: false });
-    tables.pools[canceller.pool].counts_mut().cancel_ended();
+    pools[canceller.pool].counts_mut().cancel_ended();
     // Its server may be gone.
-    let Some(server) = tables.servers.get_mut(canceller.server) else { return };
+    let Some(server) = servers.get_mut(canceller.server) else { return };
     let is_over = server.cancel_mut().ended();
     match *server.state() {
         ServerState::Held if is_over => {
             // If it is held for another reason too, the timeout of that begins now.
             server.work_mut().begin_anew(step.now);
-            free_servers::free(tables, step, canceller.server);
-            tables.agenda.arm(Owner::Conn(canceller.server));
+            free_servers::free(servers, pools, step, canceller.server);
+            step.agenda.arm(Owner::Conn(canceller.server));
         }
-        ServerState::Draining { .. } => drains::drain_progress(tables, step, canceller.server),
+        ServerState::Draining { .. } => drains::drain_progress(servers, pools, step, canceller.server),
         ServerState::Linked(session) if is_over => {
-            strikes_no_more(tables, canceller.server, session);
+            strikes_no_more(sessions, servers, step, canceller.server, session);
         }
         _ => {}
     }
 }
 
 /// PostgreSQL did not finish the cancel in time. If it was sent, it may hit at any time, so its server is closed.
-pub(crate) fn canceller_late(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
-    let canceller = tables.servers.cancels.get(conn).expect("its deadline has come");
+pub(crate) fn canceller_late(
+    sessions: &mut Sessions,
+    servers: &mut Servers,
+    pools: &mut Pools,
+    step: &mut Step<'_>,
+    conn: ConnId,
+) {
+    let canceller = servers.cancels.get(conn).expect("its deadline has come");
     let doubtful = canceller.sent.then_some(canceller.server);
-    if let Some(server) = doubtful.and_then(|id| tables.servers.get_mut(id)) {
+    if let Some(server) = doubtful.and_then(|id| servers.get_mut(id)) {
         server.end_mut().close_when_released(CloseReason::CancelWaitTimeout);
     }
-    canceller_done(tables, step, conn);
+    canceller_done(sessions, servers, pools, step, conn);
 }
 
 /// The last cancel for a linked server is over.
-fn strikes_no_more(tables: &mut Tables, server_id: ConnId, conn: ConnId) {
-    let server = &mut tables.servers[server_id];
-    if server.cancel_mut().strikes_no_more() && links::ends_hold(tables, server_id, conn) {
-        tables.agenda.go_on(conn);
+fn strikes_no_more(
+    sessions: &mut Sessions,
+    servers: &mut Servers,
+    step: &mut Step<'_>,
+    server_id: ConnId,
+    conn: ConnId,
+) {
+    let server = &mut servers[server_id];
+    if server.cancel_mut().strikes_no_more() && links::ends_hold(sessions, servers, server_id, conn) {
+        step.agenda.go_on(conn);
     }
 }
 
@@ -250,8 +306,7 @@ mod tests {
 
     /// Whether the request has ended the wait.
     fn is_cancelled(scene: &mut Scene, conn: ConnId, pid: i32, secret: &[u8]) -> bool {
-        let mut limiters = Limiters::new(&scene.tables.plan.settings);
-        scene.run(|tables, step| cancel_requested(tables, &mut limiters, step, (pid, secret), None));
+        scene.run(|tables, step| cancel_requested(tables, step, (pid, secret), None));
         let is_answered =
             scene.asked().iter().any(|action| matches!(action, Action::Send { conn: to, .. } if *to == conn));
         let waits = matches!(scene.tables.sessions[conn].state(), SessionState::Waiting { .. });
@@ -317,7 +372,7 @@ mod tests {
             let mut scene = Scene::new(|_| ());
             let conn = waiter(&mut scene, queries);
             assert!(is_cancelled(&mut scene, conn, virtual_pid(conn, PidKey::default()), &SECRET));
-            let next = scene.tables.agenda.next();
+            let next = scene.agenda.next();
             let reconsiders = matches!(next, Some(crate::tables::agenda::Next::Reconsider(of)) if of == conn);
             assert_eq!(reconsiders, goes_on, "{next:?}");
         }
@@ -327,7 +382,7 @@ mod tests {
     fn a_session_that_waits_in_its_login_has_no_key() {
         let mut scene = Scene::new(|_| ());
         let conn = waiter(&mut scene, 1);
-        scene.tables.leave_queue(conn);
+        scene.run(|tables, step| tables::leave_queue(&mut tables.sessions, &mut tables.pools, step, conn));
         let session = &mut scene.tables.sessions[conn];
         session.stop_waiting(scene.now);
         let ticket = scene.tables.pools[POOL].queue_mut().push(session.claim().class(), conn, scene.now, scene.now);

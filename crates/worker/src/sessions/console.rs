@@ -8,8 +8,8 @@ use connections::databases::CONSOLE_PARAMETERS;
 use link::end_reason::EndReason;
 use link::ending::{Ending, checked_header};
 use link::session::SessionState;
+use machine::Manner;
 use machine::arrival::ConsoleRights;
-use machine::{Manner, Step};
 use units::{ConnId, limits};
 use wire::backend::{Authentication, BackendKeyData, CommandComplete, ParameterStatus, Status};
 use wire::frontend::{Query, tag};
@@ -17,13 +17,15 @@ use wire::{Error, HEADER_LEN, Header, backend, sqlstate};
 
 use crate::sessions::extended;
 use crate::sessions::questions::ask;
+use crate::tables::backpressure;
 use crate::tables::consoles::{Awaited, Block, Reading};
 use crate::tables::followups::SessionEnd;
-use crate::tables::{Tables, backpressure};
+use crate::tables::owners::{Servers, Sessions};
+use crate::tables::step::Step;
 
-pub(crate) fn welcome_to_console(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
-    tables.sessions.console_logins += 1;
-    let session = &tables.sessions[conn];
+pub(crate) fn welcome_to_console(sessions: &mut Sessions, step: &mut Step<'_>, conn: ConnId) {
+    sessions.console_logins += 1;
+    let session = &sessions[conn];
     let identity = Arc::clone(session.identity());
     step.actions.send_new(conn, |out| {
         Authentication::Ok.encode(out);
@@ -33,14 +35,14 @@ pub(crate) fn welcome_to_console(tables: &mut Tables, step: &mut Step<'_>, conn:
         BackendKeyData { pid: identity.pid(conn), secret: identity.cancel_secret.bytes() }.encode(out);
         backend::encode_ready(out, Status::Idle);
     });
-    console_received(tables, step, conn);
+    console_received(sessions, step, conn);
 }
 
 /// Reads what a console client has sent, unless it still waits for an answer.
-pub(crate) fn console_received(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
+pub(crate) fn console_received(sessions: &mut Sessions, step: &mut Step<'_>, conn: ConnId) {
     loop {
         // It may have ended meanwhile.
-        let Some(session) = tables.sessions.get_mut(conn) else { return };
+        let Some(session) = sessions.get_mut(conn) else { return };
         // It waits for an answer, or is ending.
         let SessionState::Console { rights, asked: false } = session.state() else { return };
         if !session.flow().is_clear() {
@@ -50,99 +52,97 @@ pub(crate) fn console_received(tables: &mut Tables, step: &mut Step<'_>, conn: C
         let header = match checked_header(session.incoming().inbox()) {
             Ok(Some(header)) => header,
             Ok(None) => return,
-            Err(Ending::Refuse(why)) => return tables.agenda.refuse(conn, why),
+            Err(Ending::Refuse(why)) => return step.agenda.refuse(conn, why),
             Err(Ending::Terminate) => return,
         };
         if header.total_len() > limits::CHUNK_LEN_MAX {
-            return tables.agenda.refuse(conn, EndReason::ConsoleCommandTooLong);
+            return step.agenda.refuse(conn, EndReason::ConsoleCommandTooLong);
         }
         if session.incoming().inbox().len() < header.total_len() {
             return;
         }
         let message: Vec<u8> = session.incoming_mut().drain(header.total_len()).collect();
         let body = &message[HEADER_LEN..];
-        let is_skipping =
-            tables.sessions.consoles.get(conn).is_some_and(|console| console.reading == Reading::UntilSync);
+        let is_skipping = sessions.consoles.get(conn).is_some_and(|console| console.reading == Reading::UntilSync);
         let read = match header.tag {
-            tag::TERMINATE => return tables.agenda.end(conn, SessionEnd::Left(EndReason::ClientClosed)),
+            tag::TERMINATE => return step.agenda.end(conn, SessionEnd::Left(EndReason::ClientClosed)),
             tag::SYNC => {
-                synced(tables, step, conn);
+                synced(sessions, step, conn);
                 Ok(())
             }
             tag::FLUSH | tag::COPY_DATA | tag::COPY_DONE | tag::COPY_FAIL => Ok(()),
             _ if is_skipping => Ok(()),
-            tag::QUERY => run_command(tables, step, conn, rights, body),
+            tag::QUERY => run_command(sessions, step, conn, rights, body),
             tag::FUNCTION_CALL => {
                 step.actions
                     .send_new(conn, |out| extended::error("function calls are not supported by admin console", out));
-                synced(tables, step, conn);
+                synced(sessions, step, conn);
                 Ok(())
             }
-            tag => extended::received(tables, step, conn, rights, (tag, body)),
+            tag => extended::received(sessions, step, conn, rights, (tag, body)),
         };
         if let Err(error) = read {
-            return tables.agenda.refuse_with(conn, sqlstate::PROTOCOL_VIOLATION, error);
+            return step.agenda.refuse_with(conn, sqlstate::PROTOCOL_VIOLATION, error);
         }
     }
 }
 
 /// The end of a batch, and whatever an error in it had skipped.
-fn synced(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
-    if let Some(console) = tables.sessions.consoles.get(conn) {
+fn synced(sessions: &mut Sessions, step: &mut Step<'_>, conn: ConnId) {
+    if let Some(console) = sessions.consoles.get(conn) {
         console.end_batch();
     }
-    let status = tables.sessions.consoles.status(conn);
+    let status = sessions.consoles.status(conn);
     step.actions.send_new(conn, |out| backend::encode_ready(out, status));
 }
 
 /// Sends a command to the control plane. Nothing after it is read until it is answered.
 fn run_command(
-    tables: &mut Tables,
+    sessions: &mut Sessions,
     step: &mut Step<'_>,
     conn: ConnId,
     rights: ConsoleRights,
     body: &[u8],
 ) -> Result<(), Error> {
     let text = Query::decode(body)?.text.to_vec();
-    if let Some(console) = tables.sessions.consoles.get(conn) {
+    if let Some(console) = sessions.consoles.get(conn) {
         console.close_statement(b"");
         console.close_portal(b"");
         console.end_batch();
         console.awaited = Awaited::Query;
     }
-    ask(tables, step, conn, rights, (text, Manner::Query));
+    ask(sessions, step, conn, rights, (text, Manner::Query));
     Ok(())
 }
 
 /// The control plane's answer.
-pub(crate) fn console_answered(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, bytes: &[u8], close: bool) {
+pub(crate) fn console_answered(sessions: &mut Sessions, step: &mut Step<'_>, conn: ConnId, bytes: &[u8], close: bool) {
     // It may have ended since it asked, or be ending.
-    let Some(session) = tables.sessions.get_mut(conn) else { return };
+    let Some(session) = sessions.get_mut(conn) else { return };
     let SessionState::Console { rights, asked: true } = session.state() else { return };
     session.ask(rights, false);
-    answer(tables, step, conn, bytes);
+    answer(sessions, step, conn, bytes);
     if close {
-        tables.agenda.end(conn, SessionEnd::Dismissed(EndReason::ConsoleClosed));
+        step.agenda.end(conn, SessionEnd::Dismissed(EndReason::ConsoleClosed));
     } else {
         // Whether the socket took all of it is known only after this step.
-        tables.agenda.go_on_at_console(conn);
+        step.agenda.go_on_at_console(conn);
     }
 }
 
 /// Passes an answer on, as what it was asked for.
-fn answer(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, bytes: &[u8]) {
+fn answer(sessions: &mut Sessions, step: &mut Step<'_>, conn: ConnId, bytes: &[u8]) {
     let block = block_behind(bytes);
-    if block.is_some() || tables.sessions.consoles.get(conn).is_some() {
-        let console = tables.sessions.consoles.of(conn);
+    if block.is_some() || sessions.consoles.get(conn).is_some() {
+        let console = sessions.consoles.of(conn);
         console.block = block.unwrap_or(console.block);
     }
     let messages = bytes.strip_suffix(&READY).unwrap_or(bytes);
-    let awaited =
-        tables.sessions.consoles.get(conn).map(|console| std::mem::take(&mut console.awaited)).unwrap_or_default();
+    let awaited = sessions.consoles.get(conn).map(|console| std::mem::take(&mut console.awaited)).unwrap_or_default();
     if !matches!(awaited, Awaited::Query) {
-        return extended::answered(tables, step, conn, awaited, messages);
+        return extended::answered(sessions, step, conn, awaited, messages);
     }
-    let status = tables.sessions.consoles.status(conn);
+    let status = sessions.consoles.status(conn);
     step.actions.send_new(conn, |out| {
         out.extend_from_slice(messages);
         if messages.len() < bytes.len() {
@@ -175,9 +175,9 @@ fn block_behind(bytes: &[u8]) -> Option<Block> {
 }
 
 /// The end of a round: a client that has taken its answer is read again.
-pub(crate) fn go_on_at_console(tables: &mut Tables, step: &mut Step<'_>) {
-    while let Some(conn) = tables.agenda.next_at_console() {
-        console_received(tables, step, conn);
-        backpressure::balance_if_paused(tables, step, conn);
+pub(crate) fn go_on_at_console(sessions: &mut Sessions, servers: &mut Servers, step: &mut Step<'_>) {
+    while let Some(conn) = step.agenda.next_at_console() {
+        console_received(sessions, step, conn);
+        backpressure::balance_if_paused(sessions, servers, step, conn);
     }
 }

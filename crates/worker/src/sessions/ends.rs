@@ -6,7 +6,6 @@ use link::end_reason::EndReason;
 use link::relaying::has_said_goodbye;
 use link::server::{CloseReason, Server, ServerState};
 use link::session::{Session, SessionState};
-use machine::Step;
 use machine::action::Action;
 use machine::mail::ToCoordinator;
 use machine::observe::{Level, Topic};
@@ -14,19 +13,19 @@ use session_state::parameters::Tracked;
 use units::deadline::Owner;
 use units::{ConnId, PoolId, limits};
 
-use crate::limits::limiters::Limiters;
 use crate::limits::permits;
 use crate::servers::{closed_servers, drains, listener};
-use crate::tables::Tables;
 use crate::tables::followups::SessionEnd;
-use crate::tables::halves::Halves;
+use crate::tables::owners::{Pools, Servers, Sessions};
+use crate::tables::step::Step;
+use crate::tables::{self, lines};
 
-pub(crate) fn client_hung_up(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
-    if tables.sessions.get(conn).is_some_and(|session| matches!(session.state(), SessionState::Leaving { .. })) {
-        close_session(tables, step, conn, false);
+pub(crate) fn client_hung_up(sessions: &mut Sessions, step: &mut Step<'_>, conn: ConnId) {
+    if sessions.get(conn).is_some_and(|session| matches!(session.state(), SessionState::Leaving { .. })) {
+        close_session(sessions, step, conn, false);
         return;
     }
-    tables.agenda.end(conn, SessionEnd::Left(EndReason::ClientEof));
+    step.agenda.end(conn, SessionEnd::Left(EndReason::ClientEof));
 }
 
 /// Whether the client of this server's session can be sent an error: not within a message of the server, nor after the
@@ -43,24 +42,24 @@ pub(crate) fn leaves_room_for_error(server: &Server) -> bool {
 
 /// Ends a session, unless it has ended already.
 pub(crate) fn end_session(
-    tables: &mut Tables,
-    limiters: &mut Limiters,
-    halves: &mut Halves,
+    sessions: &mut Sessions,
+    servers: &mut Servers,
+    pools: &mut Pools,
     step: &mut Step<'_>,
     conn: ConnId,
     end: SessionEnd,
 ) {
     // The first reason counts.
-    let Some(session) = tables.sessions.get(conn).filter(|session| !session.is_leaving()) else { return };
-    let server = session.server().and_then(|id| tables.servers.get(id));
+    let Some(session) = sessions.get(conn).filter(|session| !session.is_leaving()) else { return };
+    let server = session.server().and_then(|id| servers.get(id));
     let speakable = server.is_none_or(leaves_room_for_error);
-    log_end(tables, step, conn, end.why());
-    let (pool, user) = take_out(tables, limiters, halves, step, conn);
-    tables.sessions.departing += 1;
-    let departed = ToCoordinator::Departed { pool, holder: tables.plan.id.into(), life: tables.plan.life, user };
+    log_end(sessions, step, conn, end.why());
+    let (pool, user) = take_out(sessions, servers, pools, step, conn);
+    sessions.departing += 1;
+    let departed = ToCoordinator::Departed { pool, holder: step.plan.id.into(), life: step.plan.life, user };
     step.actions.post_to_coordinator(departed);
     if let SessionEnd::Left(_) = end {
-        return close_session(tables, step, conn, false);
+        return close_session(sessions, step, conn, false);
     }
     if let SessionEnd::Refused(fatal) = &end
         && speakable
@@ -68,118 +67,117 @@ pub(crate) fn end_session(
         debug_assert!(fatal.why.may_have(fatal.code), "its row has no {:?}: {:?}", fatal.code, fatal.why);
         let message = fatal.why.to_string();
         let words = format!("pooler error: {message}");
-        tables.view().log_session(step, conn, Level::Warning, Topic::PoolerErrors, words);
+        lines::log_session(sessions, step, conn, Level::Warning, Topic::PoolerErrors, words);
         step.actions.send_new(conn, |out| fatal.error(&message).encode(out));
     }
-    close_when_written(tables, step, conn);
+    close_when_written(sessions, step, conn);
 }
 
 /// The last message for a session has been sent: the session is closed when the socket has taken it, which is known
 /// only after the actions of this step.
-fn close_when_written(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
-    let session = &mut tables.sessions[conn];
+fn close_when_written(sessions: &mut Sessions, step: &mut Step<'_>, conn: ConnId) {
+    let session = &mut sessions[conn];
     session.incoming_mut().forget();
     session.leave(step.now + limits::FAREWELL);
     step.actions.watch(conn, session.flow_mut(), false);
-    tables.agenda.close(conn);
-    tables.agenda.arm(Owner::Conn(conn));
+    step.agenda.close(conn);
+    step.agenda.arm(Owner::Conn(conn));
 }
 
 /// The end of a round: sessions whose last message has been written are closed.
-pub(crate) fn close_leaving(tables: &mut Tables, step: &mut Step<'_>) {
-    while let Some(conn) = tables.agenda.next_to_close() {
-        let written = tables.sessions.get(conn).is_some_and(|session| session.flow().is_clear());
+pub(crate) fn close_leaving(sessions: &mut Sessions, step: &mut Step<'_>) {
+    while let Some(conn) = step.agenda.next_to_close() {
+        let written = sessions.get(conn).is_some_and(|session| session.flow().is_clear());
         if written {
-            close_session(tables, step, conn, true);
+            close_session(sessions, step, conn, true);
         }
     }
 }
 
-fn log_end(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, why: &EndReason) {
-    let session = &tables.sessions[conn];
+fn log_end(sessions: &mut Sessions, step: &mut Step<'_>, conn: ConnId, why: &EndReason) {
+    let session = &sessions[conn];
     if !step.actions.logs(Level::Log, Topic::Disconnections) {
         return;
     }
     let age = step.now.since(session.identity().connected_at).as_secs();
     let text = format!("closing because: {why} (age={age}s)");
-    tables.view().log_session(step, conn, Level::Log, Topic::Disconnections, text);
+    lines::log_session(sessions, step, conn, Level::Log, Topic::Disconnections, text);
 }
 
 /// Takes a session out of its queue, its link, and its pool's counts. Returns its pool and its user.
 pub(crate) fn take_out(
-    tables: &mut Tables,
-    limiters: &mut Limiters,
-    halves: &mut Halves,
+    sessions: &mut Sessions,
+    servers: &mut Servers,
+    pools: &mut Pools,
     step: &mut Step<'_>,
     conn: ConnId,
 ) -> (PoolId, Arc<str>) {
-    if let Some(chaos) = &mut tables.servers.chaos
-        && let Some(session) = tables.sessions.get(conn)
+    if let Some(chaos) = &mut servers.chaos
+        && let Some(session) = sessions.get(conn)
     {
         let name = session.parameters().get(Tracked::APPLICATION_NAME).unwrap_or_default();
         if let Some(text) = chaos.left(conn, name) {
-            tables.view().log_session(step, conn, Level::Log, Topic::General, text);
+            lines::log_session(sessions, step, conn, Level::Log, Topic::General, text);
         }
     }
-    if let Some(server) = tables.sessions.get(conn).and_then(Session::server) {
-        permits::pass_permits_on(tables, conn, server);
+    if let Some(server) = sessions.get(conn).and_then(Session::server) {
+        permits::pass_permits_on(sessions, servers, conn, server);
     }
-    permits::leave_limits(tables, limiters, step, conn);
-    tables.clock.stopping.walk.note_change(); // Without sessions the pool's last server can move.
-    halves.forget(conn);
-    tables.sessions.consoles.forget(conn);
-    let session = &mut tables.sessions[conn];
+    permits::leave_limits(sessions, step, conn);
+    sessions.halves.forget(conn);
+    sessions.consoles.forget(conn);
+    let session = &mut sessions[conn];
     let (pool, user) = (session.pool(), session.identity().user.clone());
     let torn = session.is_torn();
     let tracker = session.take_tracker();
     let had_permit = tracker.as_ref().is_some_and(|tracker| tracker.has_pin_permit);
-    tables.servers.cancels.forget_pid(conn);
+    servers.cancels.forget_pid(conn);
     let subscriptions = tracker.as_ref().and_then(|tracker| tracker.notifications.subscriptions());
     let interest: Option<Vec<Box<[u8]>>> =
         subscriptions.map(|subscriptions| subscriptions.interest().map(Box::from).collect());
     match session.state() {
         SessionState::Linked { server } => {
             session.leave(step.now);
-            if let Some(server) = tables.servers.get_mut(server) {
+            if let Some(server) = servers.get_mut(server) {
                 link::checking::part(server, tracker);
             }
-            drains::detach(tables, step, server, torn);
+            drains::detach(servers, pools, step, server, torn);
         }
-        SessionState::Waiting { .. } => tables.leave_queue(conn),
+        SessionState::Waiting { .. } => tables::leave_queue(sessions, pools, step, conn),
         SessionState::Opening { server, .. } | SessionState::Replicating { server } => {
             session.leave(step.now);
-            closed_servers::close_if_there(tables, step, server, CloseReason::ClientGone);
+            closed_servers::close_if_there(servers, pools, step, server, CloseReason::ClientGone);
         }
         SessionState::Welcoming { .. } => {
             // It has no pool if a reload removed its database while it logged in.
-            if let Some(pool) = tables.pools.get_mut(pool) {
+            if let Some(pool) = pools.get_mut(pool) {
                 pool.welcome_mut().stop_waiting(conn);
                 // The board shows other workers that a session waits here.
-                tables.agenda.publish_shared(pool);
+                step.agenda.publish_shared(pool);
             }
         }
         SessionState::Idle { .. } | SessionState::Console { .. } | SessionState::Leaving { .. } => {}
     }
     // The console has none.
-    if let Some(entry) = tables.pools.get_mut(pool) {
+    if let Some(entry) = pools.get_mut(pool) {
         entry.session_left(had_permit);
         if entry.has_other_excess() {
-            tables.agenda.publish(pool);
+            step.agenda.publish(pool);
         }
     }
     if had_permit {
-        tables.agenda.admit_to_pin(pool);
+        step.agenda.admit_to_pin(pool);
     }
     if let Some(names) = interest {
-        listener::listens_no_more(tables, step, pool, conn, &names);
+        listener::listens_no_more(sessions, servers, pools, step, pool, conn, &names);
     }
     (pool, user)
 }
 
 /// Closes a session's connection and frees its id. `last_words`: it got a last message.
-pub(crate) fn close_session(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, last_words: bool) {
-    if tables.sessions.remove(conn).is_some() {
-        tables.sessions.departing -= 1;
+pub(crate) fn close_session(sessions: &mut Sessions, step: &mut Step<'_>, conn: ConnId, last_words: bool) {
+    if sessions.remove(conn).is_some() {
+        sessions.departing -= 1;
         step.actions.push(Action::Close { conn, last_words });
     }
 }

@@ -11,16 +11,17 @@
 
 use std::sync::Arc;
 
+use machine::Manner;
 use machine::arrival::ConsoleRights;
-use machine::{Manner, Step};
 use units::ConnId;
 use wire::backend::{ErrorResponse, tag as backend_tag};
 use wire::frontend::{BindNames, BindResults, Close, Describe, Execute, Parse, Target, tag};
 use wire::{Error, HEADER_LEN, Header, backend, sqlstate};
 
 use crate::sessions::questions::ask;
-use crate::tables::Tables;
 use crate::tables::consoles::{Awaited, Console, Portal, Reading, Rows, Statement};
+use crate::tables::owners::Sessions;
+use crate::tables::step::Step;
 
 /// What the client keeps would be too much.
 const NO_ROOM: &str =
@@ -44,13 +45,13 @@ pub(super) fn error(message: &str, out: &mut Vec<u8>) {
 
 /// Handles a message: its tag, and its body.
 pub(super) fn received(
-    tables: &mut Tables,
+    sessions: &mut Sessions,
     step: &mut Step<'_>,
     conn: ConnId,
     rights: ConsoleRights,
     (tag, body): (u8, &[u8]),
 ) -> Result<(), Error> {
-    let console = tables.sessions.consoles.of(conn);
+    let console = sessions.consoles.of(conn);
     let reaction = match tag {
         tag::PARSE => parse(console, Parse::decode(body)?),
         tag::BIND => bind(console, body)?,
@@ -63,7 +64,7 @@ pub(super) fn received(
         Tell(bytes) => step.actions.send_new(conn, |out| out.extend_from_slice(&bytes)),
         Ask(awaited, text, manner) => {
             console.awaited = awaited;
-            ask(tables, step, conn, rights, (text.to_vec(), manner));
+            ask(sessions, step, conn, rights, (text.to_vec(), manner));
         }
         Fail(message) => {
             console.reading = Reading::UntilSync;
@@ -167,8 +168,8 @@ fn close(console: &mut Console, Close { target, name }: Close<'_>) -> Reaction {
 }
 
 /// The answer to what was asked, without its ReadyForQuery.
-pub(super) fn answered(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, awaited: Awaited, messages: &[u8]) {
-    let console = tables.sessions.consoles.of(conn);
+pub(super) fn answered(sessions: &mut Sessions, step: &mut Step<'_>, conn: ConnId, awaited: Awaited, messages: &[u8]) {
+    let console = sessions.consoles.of(conn);
     let is_error = Header::parse(messages).ok().flatten().is_some_and(|header| header.tag == backend_tag::ERROR);
     if is_error {
         console.reading = Reading::UntilSync;

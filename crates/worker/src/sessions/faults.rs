@@ -3,14 +3,15 @@
 
 use link::end_reason::EndReason;
 use link::session::Session;
-use machine::Step;
 use machine::action::Action;
 use machine::observe::{Level, Topic};
 use units::ConnId;
 use wire::backend::ErrorResponse;
 
 use crate::sessions::ends::leaves_room_for_error;
-use crate::tables::Tables;
+use crate::tables::lines;
+use crate::tables::owners::{Servers, Sessions};
+use crate::tables::step::Step;
 
 const HINT: &str = "In a moment you should be able to reconnect to the database and repeat your command.";
 
@@ -24,8 +25,9 @@ pub(crate) fn last_words() -> Vec<u8> {
 
 /// Refuses a client that was sent to the worker before this one. No pool here knows it, and the coordinator no longer
 /// counts it.
-pub(crate) fn turn_away(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
-    tables.view().log_session(
+pub(crate) fn turn_away(sessions: &mut Sessions, step: &mut Step<'_>, conn: ConnId) {
+    lines::log_session(
+        sessions,
         step,
         conn,
         Level::Warning,
@@ -34,12 +36,17 @@ pub(crate) fn turn_away(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) 
     );
     step.actions.send_new(conn, |out| out.extend_from_slice(&last_words()));
     step.actions.push(Action::Close { conn, last_words: true });
-    tables.sessions.remove(conn);
+    sessions.remove(conn);
 }
 
 /// After a panic in a step: the clients that have no part of a message, as far as known. `asked`: the step's actions,
 /// none of which was done; `served`: the connection that the step was about.
-pub(crate) fn clients_to_notify(tables: &Tables, asked: &[Action], served: Option<ConnId>) -> Vec<ConnId> {
+pub(crate) fn clients_to_notify(
+    sessions: &Sessions,
+    servers: &Servers,
+    asked: &[Action],
+    served: Option<ConnId>,
+) -> Vec<ConnId> {
     let sends_to = |action: &Action, conn: ConnId| matches!(action, Action::Send { conn: to, .. } if *to == conn);
     let is_whole = |conn: ConnId, session: &Session| {
         let server = session.server();
@@ -48,7 +55,7 @@ pub(crate) fn clients_to_notify(tables: &Tables, asked: &[Action], served: Optio
             && session.flow().is_clear()
             && !is_touched
             && !asked.iter().any(|action| sends_to(action, conn))
-            && server.and_then(|server| tables.servers.get(server)).is_none_or(leaves_room_for_error)
+            && server.and_then(|server| servers.get(server)).is_none_or(leaves_room_for_error)
     };
-    tables.sessions.iter().filter(|(conn, session)| is_whole(*conn, session)).map(|(conn, _)| conn).collect()
+    sessions.iter().filter(|(conn, session)| is_whole(*conn, session)).map(|(conn, _)| conn).collect()
 }

@@ -7,7 +7,6 @@
 use std::sync::Arc;
 
 use link::Link;
-use link::caches::Caches;
 use link::checking::{Leaves, may_leave};
 use link::following::may_lose_own;
 use link::plain::Plain;
@@ -17,7 +16,6 @@ use link::server::{CloseReason, ServerState};
 use link::session::{Admission, SessionState, WaitFor};
 use machine::action::Source;
 use machine::sabotage::releases_early;
-use machine::{Settings, Step};
 use queueing::classes::ClassId;
 use settings::{Fidelity, PoolMode};
 use units::ConnId;
@@ -25,10 +23,11 @@ use units::deadline::Owner;
 
 use crate::servers::idle_servers::is_expired;
 use crate::servers::{closed_servers, disturbances, free_servers, listener};
-use crate::tables::agenda::Agenda;
+use crate::tables::owners::{Plan, Pools, Servers, Sessions};
 use crate::tables::stale::is_stale;
+use crate::tables::step::Step;
 use crate::tables::timers::is_armed_idle;
-use crate::tables::{Tables, backpressure};
+use crate::tables::{backpressure, lookups};
 
 /// The outcome.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -44,27 +43,34 @@ pub(crate) enum AtOnce {
 /// Links a session of this class that has no server to an idle one. The session has only `bytes`, which begin with a
 /// whole message.
 #[inline(never)]
-pub(crate) fn begin(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, bytes: &[u8], class: ClassId) -> AtOnce {
-    if is_special(tables) || tables.plan.settings.global.servers.server_round_robin {
+pub(crate) fn begin(
+    sessions: &mut Sessions,
+    servers: &mut Servers,
+    pools: &mut Pools,
+    step: &mut Step<'_>,
+    conn: ConnId,
+    bytes: &[u8],
+    class: ClassId,
+) -> AtOnce {
+    if is_special(servers, step.plan) || step.plan.settings.global.servers.server_round_robin {
         return AtOnce::Declined;
     }
-    let session = &mut tables.sessions[conn];
-    let pool = &mut tables.pools[session.pool()];
+    let session = &mut sessions[conn];
+    let pool = &mut pools[session.pool()];
     // Without one the session waits.
     let Some(&server_id) = pool.servers().idle().back() else { return AtOnce::Declined };
-    let server = &mut tables.servers[server_id];
+    let server = &mut servers[server_id];
     let may_take = pool.queue().admits(class) && !pool.known().is_awaited() && pool.rules().max_pinned() == 0;
-    let is_fresh = !is_stale(step.now, server, &tables.plan.settings)
-        && !is_expired(step.now, server, pool, &tables.plan.settings);
+    let is_fresh =
+        !is_stale(step.now, server, &step.plan.settings) && !is_expired(step.now, server, pool, &step.plan.settings);
     let mut link = Link::new((conn, session), (server_id, server), pool);
-    let names = &tables.caches.server_names;
+    let names = &step.caches.server_names;
     if !may_take || !is_fresh || !link.plain().is_some_and(|mut plain| plain.fits(bytes, names)) {
         return AtOnce::Declined;
     }
     link.session_mut().requests(step.now);
-    let bytes = (bytes, Source::Chunk, 0);
-    if begin_plainly(step, link, bytes, &tables.plan.settings, &mut tables.caches, &mut tables.agenda) {
-        sent_plainly(tables, step, conn, server_id);
+    if begin_plainly(step, link, (bytes, Source::Chunk, 0)) {
+        sent_plainly(sessions, servers, pools, step, conn, server_id);
         return AtOnce::Done;
     }
     AtOnce::Linked(conn)
@@ -72,14 +78,20 @@ pub(crate) fn begin(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, byte
 
 /// A server has become free: it serves the next waiting session, if there is one.
 #[inline(never)]
-pub(crate) fn serve_next(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId) -> AtOnce {
+pub(crate) fn serve_next(
+    sessions: &mut Sessions,
+    servers: &mut Servers,
+    pools: &mut Pools,
+    step: &mut Step<'_>,
+    server_id: ConnId,
+) -> AtOnce {
     // Deliberate faults are only in the general path.
-    if is_special(tables) || machine::sabotage::is_on(&tables.plan.settings) {
+    if is_special(servers, step.plan) || machine::sabotage::is_on(&step.plan.settings) {
         return AtOnce::Declined;
     }
     // It may have been closed since it became free.
-    let Some(server) = tables.servers.get_mut(server_id) else { return AtOnce::Declined };
-    let pool = &mut tables.pools[server.pool()];
+    let Some(server) = servers.get_mut(server_id) else { return AtOnce::Declined };
+    let pool = &mut pools[server.pool()];
     let is_asked = pool.known().is_awaited() || pool.known().is_overdue(step.now);
     let is_shared = pool.exchange().is_shared()
         || !pool.servers().own().queue().is_empty()
@@ -88,113 +100,123 @@ pub(crate) fn serve_next(tables: &mut Tables, step: &mut Step<'_>, server_id: Co
     if !matches!(server.state(), ServerState::Idle) || is_asked || is_shared || pool.rules().reserve_pool_size() > 0 {
         return AtOnce::Declined;
     }
-    if is_expired(step.now, server, pool, &tables.plan.settings) {
+    if is_expired(step.now, server, pool, &step.plan.settings) {
         return AtOnce::Declined;
     }
     let Some(waiter) = pool.queue().peek(step.now) else {
         let is_used = pool.known().is_due(step.now, pool.servers().idle().len() > 1) || pool.is_vacating(step.now);
         return if is_used { AtOnce::Declined } else { AtOnce::Done };
     };
-    let (conn, session) = (waiter.session, &mut tables.sessions[waiter.session]);
+    let (conn, session) = (waiter.session, &mut sessions[waiter.session]);
     let SessionState::Waiting { wait_for: WaitFor::Server, deadline_ms: 0, .. } = session.state() else {
         return AtOnce::Declined;
     };
     let inbox = session.incoming_mut().take_inbox();
     let source = step.actions.next_kept();
     let mut link = Link::new((conn, session), (server_id, server), pool);
-    if !link.plain().is_some_and(|mut plain| plain.fits(&inbox, &tables.caches.server_names)) {
-        tables.sessions[conn].incoming_mut().put_back(inbox);
+    if !link.plain().is_some_and(|mut plain| plain.fits(&inbox, &step.caches.server_names)) {
+        sessions[conn].incoming_mut().put_back(inbox);
         return AtOnce::Declined;
     }
     link.pool_mut().queue_mut().pop(step.now);
-    let (id, is_timed) = (link.pool().id(), link.pool().rules().times_links());
-    let bytes = (&*inbox, source, 0);
-    let is_sent = begin_plainly(step, link, bytes, &tables.plan.settings, &mut tables.caches, &mut tables.agenda);
-    let pool = &tables.pools[id];
+    let id = link.pool().id();
+    let is_sent = begin_plainly(step, link, (&inbox, source, 0));
+    let pool = &pools[id];
     if pool.queue().has_waiters() && !pool.asks_no_more(step.now) {
-        tables.agenda.feed(id);
+        step.agenda.feed(id);
     }
     if is_sent {
         step.actions.keep(inbox);
-        if is_timed {
-            tables.agenda.arm(Owner::Conn(conn));
+        if pool.rules().times_links() {
+            step.agenda.arm(Owner::Conn(conn));
         }
         return AtOnce::Done;
     }
-    tables.sessions[conn].incoming_mut().put_back(inbox);
+    sessions[conn].incoming_mut().put_back(inbox);
     AtOnce::Linked(conn)
 }
 
+/// Whether all links must take the general path.
+#[inline]
+fn is_special(servers: &Servers, plan: &Plan) -> bool {
+    plan.stopping.has_begun() || servers.chaos.is_some()
+}
+
+/// Links, and sends the query if it has no effect except its answer. Returns whether it was sent.
+#[inline(always)]
+fn begin_plainly(step: &mut Step<'_>, mut link: Link<'_>, bytes: (&[u8], Source, usize)) -> bool {
+    link.begin(step.now, &step.plan.settings, step.agenda.unpublished());
+    link.plain().is_some_and(|mut plain| plain.send_query(step.now, bytes, step.caches, step.machine.actions))
+}
+
 /// A session's query was sent to its server by the fast case.
-pub(crate) fn sent_plainly(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, server_id: ConnId) {
-    if tables.pools[tables.sessions[conn].pool()].rules().times_links() {
-        tables.agenda.arm(Owner::Conn(conn));
+#[inline]
+pub(crate) fn sent_plainly(
+    sessions: &mut Sessions,
+    servers: &mut Servers,
+    pools: &mut Pools,
+    step: &mut Step<'_>,
+    conn: ConnId,
+    server_id: ConnId,
+) {
+    if pools[sessions[conn].pool()].rules().times_links() {
+        step.agenda.arm(Owner::Conn(conn));
     }
-    if machine::sabotage::is_on(&tables.plan.settings) {
-        release_if_done(tables, step, server_id);
+    if machine::sabotage::is_on(&step.plan.settings) {
+        release_if_done(sessions, servers, pools, step, server_id);
     }
 }
 
 /// Ends a link of which nothing is special, if its transaction is over. Whether it has ended: then the server is on the agenda.
 #[inline(always)]
-pub(crate) fn end_plainly(plain: Plain<'_, '_>, step: &mut Step<'_>, agenda: &mut Agenda) -> bool {
+pub(crate) fn end_plainly(plain: Plain<'_, '_>, step: &mut Step<'_>) -> bool {
     let link = plain.link();
-    let is_armed = is_armed_idle(step.now, link.server(), link.pool());
-    if !is_armed || !plain.may_end(step.now) {
+    if machine::sabotage::is_on(&step.plan.settings)
+        || !is_armed_idle(step.now, link.server(), link.pool())
+        || !plain.may_end(step.now)
+    {
         return false;
     }
     if !link.session().incoming().inbox().is_empty() {
-        agenda.reconsider(link.session_id());
+        step.agenda.reconsider(link.session_id());
     }
     let server = link.server_id();
-    plain.end(step.now, agenda.unpublished());
-    agenda.place(server);
+    plain.end(step.now, step.agenda.unpublished());
+    step.agenda.place(server);
     true
 }
 
-/// Whether all links must take the general path.
-fn is_special(tables: &Tables) -> bool {
-    tables.clock.stopping.has_begun() || tables.servers.chaos.is_some()
-}
-
-/// Links, and sends the query if it has no effect except its answer. Returns whether it was sent.
-#[inline(always)]
-fn begin_plainly(
-    step: &mut Step<'_>,
-    mut link: Link<'_>,
-    bytes: (&[u8], Source, usize),
-    settings: &Settings,
-    caches: &mut Caches,
-    agenda: &mut Agenda,
-) -> bool {
-    link.begin(step.now, settings, agenda.unpublished());
-    link.plain().is_some_and(|mut plain| plain.send_query(step.now, bytes, caches, step.actions))
-}
-
 /// Links a session and a server (I1). Returns whether the session's messages may go there at once.
-pub(crate) fn link(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, server_id: ConnId) -> bool {
-    if tables.servers.chaos.is_some() {
-        disturbances::observe_link(tables, step, conn, server_id);
+pub(crate) fn link(
+    sessions: &mut Sessions,
+    servers: &mut Servers,
+    pools: &mut Pools,
+    step: &mut Step<'_>,
+    conn: ConnId,
+    server_id: ConnId,
+) -> bool {
+    if servers.chaos.is_some() {
+        disturbances::observe_link(servers, pools, step, conn, server_id);
     }
-    let (session, server) = (&mut tables.sessions[conn], &mut tables.servers[server_id]);
-    let pool = &mut tables.pools[session.pool()];
+    let (session, server) = (&mut sessions[conn], &mut servers[server_id]);
+    let pool = &mut pools[session.pool()];
     let is_unknown = matches!(
         session.state(),
         SessionState::Welcoming { .. } | SessionState::Waiting { wait_for: WaitFor::Login, .. }
     );
     let begins = !session.is_confirmed() && !is_unknown;
-    if let Some(news) = rebasing::rebase(session, pool, &mut tables.caches) {
+    if let Some(news) = rebasing::rebase(session, pool, step.caches) {
         step.actions.send_new(conn, |out| out.extend_from_slice(&news));
     }
     let mut link = Link::new((conn, session), (server_id, server), pool);
-    link.begin(step.now, &tables.plan.settings, tables.agenda.unpublished());
+    link.begin(step.now, &step.plan.settings, step.agenda.unpublished());
     let (session, server, pool) = link.into_parts();
     if let Some(permits) = session.claim_mut().permits_mut() {
         permits.linked(step.now);
     }
     let mut begun_with = None;
-    let class = &tables.plan.settings.classes.class(session.claim().class()).name;
-    let renaming = tables.caches.server_names.rename(session, class, server.kept_mut(), &mut tables.caches.interned);
+    let class = &step.plan.settings.classes.class(session.claim().class()).name;
+    let renaming = step.caches.server_names.rename(session, class, server.kept_mut(), &mut step.caches.interned);
     let same = Arc::ptr_eq(session.parameters(), server.kept().parameters());
     let has_others = !server.kept().owners().of_sessions().without(session.own().now()).is_empty();
     if !same
@@ -206,8 +228,16 @@ pub(crate) fn link(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, serve
     {
         begun_with = begins.then(|| Arc::clone(session.parameters()));
         let configured = link::parameter_reports::configured(server, pool);
-        let tracked = &tables.caches.tracked;
-        let replays = link::replaying::replay(step, session, server_id, server, tracked, configured, renaming.as_ref());
+        let tracked = &step.caches.tracked;
+        let replays = link::replaying::replay(
+            &mut step.machine,
+            session,
+            server_id,
+            server,
+            tracked,
+            configured,
+            renaming.as_ref(),
+        );
         if replays {
             pool.counts_mut().count_replay();
         }
@@ -217,23 +247,23 @@ pub(crate) fn link(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, serve
     let is_open = !server.holds_messages();
     let Some(begun_with) = begun_with else {
         if paused {
-            backpressure::balance_session(tables, step, conn);
+            backpressure::balance_session(sessions, servers, step, conn);
         }
         return is_open;
     };
-    link::replaying::confirm(step, (conn, session), server, pool, &tables.caches.tracked, &begun_with);
+    link::replaying::confirm(&mut step.machine, (conn, session), server, pool, &step.caches.tracked, &begun_with);
     if paused {
-        backpressure::balance_session(tables, step, conn);
+        backpressure::balance_session(sessions, servers, step, conn);
     }
-    !tables.servers[server_id].holds_messages()
+    !servers[server_id].holds_messages()
 }
 
 /// Ends the hold on a client's messages if the server has answered what they waited for. Whether it has.
-pub(crate) fn ends_hold(tables: &mut Tables, server_id: ConnId, conn: ConnId) -> bool {
-    if tables.view().waits_for_listener(conn) {
+pub(crate) fn ends_hold(sessions: &mut Sessions, servers: &mut Servers, server_id: ConnId, conn: ConnId) -> bool {
+    if lookups::waits_for_listener(sessions, conn) {
         return false;
     }
-    let server = &mut tables.servers[server_id];
+    let server = &mut servers[server_id];
     let opens = server.hold().is_on() && server.has_answered();
     if opens {
         server.hold_mut().end();
@@ -243,39 +273,59 @@ pub(crate) fn ends_hold(tables: &mut Tables, server_id: ConnId, conn: ConnId) ->
 
 /// Releases a server that has lost what `connect_query` gave it, before its session's next message: the session gets a server that has
 /// that. If it may have lost something, it is asked first. Whether it was released.
-pub(crate) fn leaves_lost_base(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId, conn: ConnId) -> bool {
-    let session = &tables.sessions[conn];
+pub(crate) fn leaves_lost_base(
+    sessions: &mut Sessions,
+    servers: &mut Servers,
+    pools: &mut Pools,
+    step: &mut Step<'_>,
+    server_id: ConnId,
+    conn: ConnId,
+) -> bool {
+    let session = &sessions[conn];
     let has_lost = session.tracker().is_some_and(|tracker| tracker.unseen.has_lost_base());
-    let leaves = has_lost || may_lose_own(&tables.servers[server_id], session);
-    leaves && release_if_done(tables, step, server_id)
+    let leaves = has_lost || may_lose_own(&servers[server_id], session);
+    leaves && release_if_done(sessions, servers, pools, step, server_id)
 }
 
 /// Releases the server of a session that has reset what it began with and was not given it back, since its client's messages waited for the
 /// listener. Whether it was released.
-pub(crate) fn leaves_reverted(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) -> bool {
+pub(crate) fn leaves_reverted(
+    sessions: &mut Sessions,
+    servers: &mut Servers,
+    pools: &mut Pools,
+    step: &mut Step<'_>,
+    conn: ConnId,
+) -> bool {
     // It may have ended meanwhile.
-    let Some(session) = tables.sessions.get(conn) else { return false };
+    let Some(session) = sessions.get(conn) else { return false };
     let is_reverted = session.tracker().is_some_and(|tracker| tracker.is_reverted());
     let Some(server_id) = session.server().filter(|_| is_reverted) else { return false };
-    release_if_done(tables, step, server_id)
+    release_if_done(sessions, servers, pools, step, server_id)
 }
 
 /// Releases a linked server if its client's transaction is over and nothing is owed (I3). Returns whether it was
 /// released; the session's deadline is then armed.
-pub(crate) fn release_if_done(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId) -> bool {
-    let server = &mut tables.servers.table[server_id];
+pub(crate) fn release_if_done(
+    sessions: &mut Sessions,
+    servers: &mut Servers,
+    pools: &mut Pools,
+    step: &mut Step<'_>,
+    server_id: ConnId,
+) -> bool {
+    let server = &mut servers.table[server_id];
     // It was released already.
     let ServerState::Linked(conn) = *server.state() else { return false };
-    let pool = &mut tables.pools[server.pool()];
-    let session = &mut tables.sessions[conn];
+    let pool = &mut pools[server.pool()];
+    let session = &mut sessions[conn];
     let is_held = server.hold().is_on() && !(pool.needs_listener() && session.waits_for_listener());
     // In a limit's queue it has the place of a session with a server.
     let waits_for_limit = matches!(session.claim().admission(), Admission::Waits { .. });
     if pool.rules().mode() == PoolMode::Session || is_held || waits_for_limit {
-        return server.end().close_needed().is_some() && closed_servers::close_fast(tables, step, server_id);
+        return server.end().close_needed().is_some()
+            && closed_servers::close_fast(sessions, servers, pools, step, server_id);
     }
     let lasted = step.now.micros_since(server.work().since());
-    let is_clean = server.is_clean() || releases_early(&tables.plan.settings) && server.owes_no_more_after_ready();
+    let is_clean = server.is_clean() || releases_early(&step.plan.settings) && server.owes_no_more_after_ready();
     if !is_clean || session.is_torn() {
         return false;
     }
@@ -289,11 +339,11 @@ pub(crate) fn release_if_done(tables: &mut Tables, step: &mut Step<'_>, server_i
     }
     pool.servers_mut().observe_service(lasted);
     session.unlink(step.now);
-    let resets = tables.plan.settings.global.servers.server_reset_query_always
+    let resets = step.plan.settings.global.servers.server_reset_query_always
         || server.traces().needs_reset()
         || server.traces().listens();
     let is_limited = session.claim().admission() != Admission::Not || session.claim().permits().is_some();
-    let is_watched = is_limited || tables.servers.chaos.is_some();
+    let is_watched = is_limited || servers.chaos.is_some();
     let has_subscriptions = session.tracker().is_some_and(|tracker| tracker.notifications.subscriptions().is_some());
     let is_read = session.flow().is_reading() && session.flow().is_clear();
     let is_armed = pool.rules().is_armed(session, step.now) && !pool.is_removed();
@@ -306,70 +356,78 @@ pub(crate) fn release_if_done(tables: &mut Tables, step: &mut Step<'_>, server_i
         || !server.is_free_at_once()
         || pool.servers().local_buffers() == LocalBuffers::SetNow
     {
-        let_go(tables, step, conn, server_id, returns_pin_permit);
+        let_go(sessions, servers, pools, step, conn, server_id, returns_pin_permit);
         return true;
     }
     if !session.incoming().inbox().is_empty() {
-        tables.agenda.reconsider(conn);
+        step.agenda.reconsider(conn);
     }
     server.released();
     if let Some(why) = pool.servers_mut().takes_back() {
         server.end_mut().close_when_released(why);
     }
     let is_armed = is_armed_idle(step.now, server, pool);
-    pool.take_back(step.now, server_id, server, tables.agenda.unpublished());
-    tables.agenda.place(server_id);
+    pool.take_back(step.now, server_id, server, step.agenda.unpublished());
+    step.agenda.place(server_id);
     if !is_armed {
-        tables.agenda.arm(Owner::Conn(server_id));
+        step.agenda.arm(Owner::Conn(server_id));
     }
     true
 }
 
 /// The rest of a release where something is special about the session or the server.
 #[inline(never)]
-fn let_go(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, server_id: ConnId, returns_pin_permit: bool) {
-    let session = &tables.sessions[conn];
-    let pool = &tables.pools[session.pool()];
+fn let_go(
+    sessions: &mut Sessions,
+    servers: &mut Servers,
+    pools: &mut Pools,
+    step: &mut Step<'_>,
+    conn: ConnId,
+    server_id: ConnId,
+    returns_pin_permit: bool,
+) {
+    let session = &sessions[conn];
+    let pool = &pools[session.pool()];
     let limited = session.claim().admission() != Admission::Not || session.claim().permits().is_some();
     let has_subscriptions = session.tracker().is_some_and(|tracker| tracker.notifications.subscriptions().is_some());
     let (id, removed, is_armed) = (pool.id(), pool.is_removed(), pool.rules().is_armed(session, step.now));
     let paused = !session.flow().is_reading() || !session.flow().is_clear();
     let has_more = !session.incoming().inbox().is_empty();
     if returns_pin_permit {
-        tables.agenda.admit_to_pin(id);
+        step.agenda.admit_to_pin(id);
     }
-    closed_servers::retire_local_buffers(tables, step, id);
+    closed_servers::retire_local_buffers(sessions, servers, pools, step, id);
     if has_more {
-        tables.agenda.reconsider(conn);
+        step.agenda.reconsider(conn);
     }
     if paused {
-        backpressure::balance_session(tables, step, conn);
+        backpressure::balance_session(sessions, servers, step, conn);
     }
     if has_subscriptions {
-        listener::send_notifications(tables, step, conn);
+        listener::send_notifications(sessions, servers, step, conn);
     }
     if limited {
-        note_end(tables, conn);
+        note_end(sessions, step, conn);
     }
     if removed {
-        tables.agenda.refuse(conn, CloseReason::DatabaseRemoved);
+        step.agenda.refuse(conn, CloseReason::DatabaseRemoved);
     }
     if removed || !is_armed {
-        tables.agenda.arm(Owner::Conn(conn));
+        step.agenda.arm(Owner::Conn(conn));
     }
-    let traces = tables.servers[server_id].traces();
+    let traces = servers[server_id].traces();
     let used = traces.needs_reset() || traces.listens();
-    if tables.plan.settings.global.servers.server_reset_query_always || used {
-        free_servers::reset_or_free(tables, step, server_id);
+    if step.plan.settings.global.servers.server_reset_query_always || used {
+        free_servers::reset_or_free(servers, pools, step, server_id);
     } else {
-        free_servers::free(tables, step, server_id);
+        free_servers::free(servers, pools, step, server_id);
     }
 }
 
 /// A session's transaction is over, and its server released: releases its permits.
-fn note_end(tables: &mut Tables, conn: ConnId) {
-    let session = &mut tables.sessions[conn];
+fn note_end(sessions: &mut Sessions, step: &mut Step<'_>, conn: ConnId) {
+    let session = &mut sessions[conn];
     let admission = session.claim_mut().take_admission();
     debug_assert!(!matches!(admission, Admission::Waits { .. }), "a session that waits for a limit keeps its server");
-    tables.agenda.release(session.claim_mut().take_permits());
+    step.agenda.release(session.claim_mut().take_permits());
 }

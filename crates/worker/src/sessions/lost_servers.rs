@@ -13,63 +13,66 @@ use std::sync::Arc;
 use connections::Broken;
 use link::end_reason::EndReason;
 use link::server::{Chore, CloseReason, ServerState};
+use machine::Action;
 use machine::event::Hangup;
 use machine::mail::{Failure, ToCoordinator};
 use machine::observe::{Level, Topic};
-use machine::{Action, Step};
 use queueing::refusals::Reason;
 use units::deadline::Owner;
 use units::{ConnId, PoolId};
 use wire::backend::{ErrorResponse, Fields, Status};
 use wire::{SqlState, backend, sqlstate};
 
-use crate::limits::limiters::Limiters;
 use crate::limits::{permits, pin_queue, refusals};
 use crate::servers::{closed_servers, drains, listener};
 use crate::sessions::{replicating, welcome};
 use crate::tables::followups::SessionEnd;
-use crate::tables::{Tables, backpressure};
+use crate::tables::owners::{Pools, Servers, Sessions};
+use crate::tables::step::Step;
+use crate::tables::{backpressure, lines, lookups};
 
 /// The pooler's codes for a request whose server is lost. Others are PostgreSQL's.
 const OWN: [SqlState; 2] = [sqlstate::CONNECTION_FAILURE, sqlstate::QUERY_CANCELED];
 
 pub(crate) fn server_hung_up(
-    tables: &mut Tables,
-    limiters: &mut Limiters,
+    sessions: &mut Sessions,
+    servers: &mut Servers,
+    pools: &mut Pools,
     step: &mut Step<'_>,
     conn: ConnId,
     _why: Hangup,
 ) {
     // It may have been closed in this round.
-    let Some(server) = tables.servers.get_mut(conn) else { return };
+    let Some(server) = servers.get_mut(conn) else { return };
     if matches!(server.state(), ServerState::Connecting) {
-        return login_failed(tables, step, conn, CloseReason::CrashedInLogin);
+        return login_failed(sessions, servers, pools, step, conn, CloseReason::CrashedInLogin);
     }
     server.end_mut().server_gone();
     let why = match *server.state() {
         ServerState::Connecting | ServerState::LoggingIn(_) => CloseReason::CrashedInLogin,
         _ => CloseReason::Crashed,
     };
-    break_server(tables, limiters, step, conn, why);
+    break_server(sessions, servers, pools, step, conn, why);
 }
 
 /// A server that cannot be used any more is closed.
 pub(crate) fn break_server(
-    tables: &mut Tables,
-    limiters: &mut Limiters,
+    sessions: &mut Sessions,
+    servers: &mut Servers,
+    pools: &mut Pools,
     step: &mut Step<'_>,
     conn: ConnId,
     why: CloseReason,
 ) {
-    let server = &tables.servers[conn];
+    let server = &servers[conn];
     match *server.state() {
         ServerState::Connecting | ServerState::LoggingIn(_) | ServerState::Busy(Chore::Setup | Chore::Base) => {
-            login_failed(tables, step, conn, why);
+            login_failed(sessions, servers, pools, step, conn, why);
         }
         ServerState::Own(_) | ServerState::Linked(_) => {
-            server_lost(tables, limiters, step, conn, sqlstate::CONNECTION_FAILURE, why)
+            server_lost(sessions, servers, pools, step, conn, sqlstate::CONNECTION_FAILURE, why)
         }
-        _ => closed_servers::close_server(tables, step, conn, why),
+        _ => closed_servers::close_server(servers, pools, step, conn, why),
     }
 }
 
@@ -79,63 +82,73 @@ pub(crate) fn break_server(
 /// pooler's for what is undone for certain. Of what may have been committed the pooler says 08007.
 //= pg18 errcodes-appendix
 pub(crate) fn server_lost(
-    tables: &mut Tables,
-    limiters: &mut Limiters,
+    sessions: &mut Sessions,
+    servers: &mut Servers,
+    pools: &mut Pools,
     step: &mut Step<'_>,
     conn: ConnId,
     code: SqlState,
     why: CloseReason,
 ) {
-    let server = &tables.servers[conn];
+    let server = &servers[conn];
     if let ServerState::Own(session) = *server.state() {
         // One that has gone is dealt with where it is closed: it may have said why.
         if !server.end().is_gone() && !server.incoming().is_within_answer() {
-            tables.agenda.refuse_with(session, code, why.clone());
+            step.agenda.refuse_with(session, code, why.clone());
         }
-        return closed_servers::close_server(tables, step, conn, why);
+        return closed_servers::close_server(servers, pools, step, conn, why);
     }
     // Its client was gone already.
-    let ServerState::Linked(session) = *server.state() else { return break_server(tables, limiters, step, conn, why) };
+    let ServerState::Linked(session) = *server.state() else {
+        return break_server(sessions, servers, pools, step, conn, why);
+    };
     let is_known = !OWN.contains(&code) || !server.may_commit();
     let code = if is_known { code } else { sqlstate::TRANSACTION_RESOLUTION_UNKNOWN };
     let in_answer = server.incoming().is_within_answer();
     let error_forwarded = server.end().has_forwarded_fatal_error();
     let answer_failed = server.transaction().answer_failed();
-    let outlives = tables.view().outlives(server, session);
-    let kept = tables.sessions[session].tracker().map(|tracker| tracker.pinning.pins());
+    let outlives = lookups::outlives(sessions, pools, server, session);
+    let kept = sessions[session].tracker().map(|tracker| tracker.pinning.pins());
     let why = why.with(kept.unwrap_or_default());
-    closed_servers::close_server(tables, step, conn, why.clone());
+    closed_servers::close_server(servers, pools, step, conn, why.clone());
     if let Some(answers) = outlives {
         let error = (!answer_failed).then_some((code, &why));
-        outlive_server(tables, limiters, step, session, answers, error);
+        outlive_server(sessions, servers, pools, step, session, answers, error);
     } else if error_forwarded || in_answer {
         // The client has the error already, or is within a message that cannot be completed.
-        tables.agenda.end(session, SessionEnd::Dismissed(why.into()));
+        step.agenda.end(session, SessionEnd::Dismissed(why.into()));
     } else {
-        tables.agenda.refuse_with(session, code, why);
+        step.agenda.refuse_with(session, code, why);
     }
 }
 
 /// A session without a request under way leaves its server, which is drained and cleared.
-pub(crate) fn leave_server(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<'_>, server_id: ConnId) {
-    let Some(session) = tables.servers[server_id].session() else { return };
-    outlive_server(tables, limiters, step, session, 0, None);
-    tables.servers[server_id].traces_mut().reset_needed();
-    drains::detach(tables, step, server_id, false);
+pub(crate) fn leave_server(
+    sessions: &mut Sessions,
+    servers: &mut Servers,
+    pools: &mut Pools,
+    step: &mut Step<'_>,
+    server_id: ConnId,
+) {
+    let Some(session) = servers[server_id].session() else { return };
+    outlive_server(sessions, servers, pools, step, session, 0, None);
+    servers[server_id].traces_mut().reset_needed();
+    drains::detach(servers, pools, step, server_id, false);
 }
 
 /// `error`: for the request under way, if its client has had none yet.
 fn outlive_server(
-    tables: &mut Tables,
-    limiters: &mut Limiters,
+    sessions: &mut Sessions,
+    servers: &mut Servers,
+    pools: &mut Pools,
     step: &mut Step<'_>,
     conn: ConnId,
     answers: usize,
     error: Option<(SqlState, &CloseReason)>,
 ) {
     // Its transaction is over, or never began.
-    permits::leave_limits(tables, limiters, step, conn);
-    let session = &mut tables.sessions[conn];
+    permits::leave_limits(sessions, step, conn);
+    let session = &mut sessions[conn];
     session.unlink(step.now);
     session.statements_mut().server_lost(answers > 0);
     if let Some(tracker) = session.tracker_mut() {
@@ -151,30 +164,44 @@ fn outlive_server(
         });
     }
     if !session.incoming().inbox().is_empty() {
-        tables.agenda.reconsider(conn);
+        step.agenda.reconsider(conn);
     }
-    pin_queue::return_pin_permit(tables, conn);
-    listener::send_notifications(tables, step, conn);
-    tables.agenda.arm(Owner::Conn(conn));
-    backpressure::balance_if_paused(tables, step, conn);
+    pin_queue::return_pin_permit(sessions, pools, step, conn);
+    listener::send_notifications(sessions, servers, step, conn);
+    step.agenda.arm(Owner::Conn(conn));
+    backpressure::balance_if_paused(sessions, servers, step, conn);
 }
 
-pub(crate) fn server_open_failed(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, why: CloseReason) {
+pub(crate) fn server_open_failed(
+    sessions: &mut Sessions,
+    servers: &mut Servers,
+    pools: &mut Pools,
+    step: &mut Step<'_>,
+    conn: ConnId,
+    why: CloseReason,
+) {
     // It may have been closed meanwhile.
-    let Some(server) = tables.servers.get(conn) else { return };
+    let Some(server) = servers.get(conn) else { return };
     debug_assert!(matches!(server.state(), ServerState::Connecting));
-    login_failed(tables, step, conn, why);
+    login_failed(sessions, servers, pools, step, conn, why);
 }
 
 /// The server has no TLS and must have, or does not prove who it is. That is no matter of time, so clients are told.
-pub(crate) fn not_encrypted(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, why: CloseReason) {
-    login_failed_as(tables, step, conn, why, None, Some(sqlstate::CONNECTION_FAILURE));
+pub(crate) fn not_encrypted(
+    sessions: &mut Sessions,
+    servers: &mut Servers,
+    pools: &mut Pools,
+    step: &mut Step<'_>,
+    conn: ConnId,
+    why: CloseReason,
+) {
+    login_failed_as(sessions, servers, pools, step, conn, why, None, Some(sqlstate::CONNECTION_FAILURE));
 }
 
 /// Opens a server's connection once more, to try it with TLS if it was without, and the other way round.
-fn connect_again(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, words: String) {
-    tables.view().log_server(step, conn, Level::Log, Topic::Connections, words);
-    let server = &mut tables.servers[conn];
+fn connect_again(servers: &mut Servers, pools: &mut Pools, step: &mut Step<'_>, conn: ConnId, words: String) {
+    lines::log_server(servers, pools, step, conn, Level::Log, Topic::Connections, words);
+    let server = &mut servers[conn];
     if !matches!(server.state(), ServerState::Connecting) {
         server.connect_again();
     }
@@ -185,61 +212,79 @@ fn connect_again(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, words: 
 }
 
 /// PostgreSQL answered a login with an error.
-pub(crate) fn login_refused(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, body: &[u8]) {
+pub(crate) fn login_refused(
+    sessions: &mut Sessions,
+    servers: &mut Servers,
+    pools: &mut Pools,
+    step: &mut Step<'_>,
+    conn: ConnId,
+    body: &[u8],
+) {
     let fields = Fields::decode(body);
     let code = fields.sqlstate().unwrap_or(sqlstate::CONNECTION_FAILURE);
     let words = String::from_utf8_lossy(fields.message().unwrap_or(b"login failed")).into_owned();
     let log_text = format!("server login failed: FATAL {words}");
-    if tables.servers[conn].identity_mut().encryption_mut().retries_after_refusal(code) {
-        let other = if tables.servers[conn].identity().encryption().begins_with_tls() { "with" } else { "without" };
-        return connect_again(tables, step, conn, format!("{log_text}; trying {other} TLS"));
+    if servers[conn].identity_mut().encryption_mut().retries_after_refusal(code) {
+        let other = if servers[conn].identity().encryption().begins_with_tls() { "with" } else { "without" };
+        return connect_again(servers, pools, step, conn, format!("{log_text}; trying {other} TLS"));
     }
-    if tables.servers[conn].identity().opened_for_session().is_some() {
-        tables.view().log_server(step, conn, Level::Warning, Topic::General, log_text);
-        let words = tables.plan.settings.global.login.words.choose(words, "login failed");
+    if servers[conn].identity().opened_for_session().is_some() {
+        lines::log_server(servers, pools, step, conn, Level::Warning, Topic::General, log_text);
+        let words = step.plan.settings.global.login.words.choose(words, "login failed");
         replicating::own_server_refused(
-            tables,
+            servers,
+            pools,
             step,
             conn,
             (code, EndReason::Said { words }),
             CloseReason::LoginFailed,
         );
     } else if is_final(code) {
-        let pool = tables.servers[conn].pool();
-        tables.view().log_server(step, conn, Level::Warning, Topic::General, log_text);
-        let pause = tables.plan.settings.global.servers.server_login_retry;
-        tables.pools[pool].opening_mut().refuse_spares(step.now + pause);
-        closed_servers::close_server(tables, step, conn, CloseReason::Said { words: words.clone() });
-        refuse_waiting(tables, step, pool, code, &EndReason::Said { words });
+        let pool = servers[conn].pool();
+        lines::log_server(servers, pools, step, conn, Level::Warning, Topic::General, log_text);
+        let pause = step.plan.settings.global.servers.server_login_retry;
+        pools[pool].opening_mut().refuse_spares(step.now + pause);
+        closed_servers::close_server(servers, pools, step, conn, CloseReason::Said { words: words.clone() });
+        refuse_waiting(sessions, pools, step, pool, code, &EndReason::Said { words });
     } else {
-        login_failed_as(tables, step, conn, CloseReason::LoginFailed, Some(log_text), None);
+        login_failed_as(sessions, servers, pools, step, conn, CloseReason::LoginFailed, Some(log_text), None);
     }
 }
 
 /// A login failed: closes the server, and tries again after a pause.
-pub(crate) fn login_failed(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, why: CloseReason) {
+pub(crate) fn login_failed(
+    sessions: &mut Sessions,
+    servers: &mut Servers,
+    pools: &mut Pools,
+    step: &mut Step<'_>,
+    conn: ConnId,
+    why: CloseReason,
+) {
     let told = is_wrong_password_type(&why).then_some(sqlstate::INVALID_AUTHORIZATION);
-    login_failed_as(tables, step, conn, why, None, told);
+    login_failed_as(sessions, servers, pools, step, conn, why, None, told);
 }
 
 /// The coordinator writes the log, since all workers retry often while a PostgreSQL is down. `words`: the log line with
 /// PostgreSQL's error. `told`: those who wait get the error with this code, if no other host may do better.
 fn login_failed_as(
-    tables: &mut Tables,
+    sessions: &mut Sessions,
+    servers: &mut Servers,
+    pools: &mut Pools,
     step: &mut Step<'_>,
     conn: ConnId,
     why: CloseReason,
     words: Option<String>,
     told: Option<SqlState>,
 ) {
-    let server = &tables.servers[conn];
+    let server = &servers[conn];
     let (id, host) = (server.pool(), Arc::clone(server.identity().host()));
-    let longest = tables.plan.settings.global.servers.server_login_retry;
-    let pool = &mut tables.pools[id];
+    let longest = step.plan.settings.global.servers.server_login_retry;
+    let pool = &mut pools[id];
     pool.host_failed(&host, step.now, step.now + longest);
     if server.identity().opened_for_session().is_some() {
         return replicating::own_server_refused(
-            tables,
+            servers,
+            pools,
             step,
             conn,
             (sqlstate::CONNECTION_FAILURE, why.clone().into()),
@@ -252,14 +297,14 @@ fn login_failed_as(
         server: server.identity().name(),
         address: server.identity().address().clone(),
         why: words.clone().unwrap_or_else(|| why.to_string()).into(),
-        lines: words.into_iter().chain([tables.view().words_of_end(step, conn, &why)]).collect(),
+        lines: words.into_iter().chain([lines::words_of_end(servers, step, conn, &why)]).collect(),
     };
     let failed = ToCoordinator::Failed(Box::new(failure));
     step.actions.post_to_coordinator(failed);
     let is_other_elsewhere = !is_wrong_password_type(&why);
-    closed_servers::remove_server(tables, step, conn, why.clone());
-    let jitter = u32::from_ne_bytes(tables.servers.random.bytes()) >> 16;
-    let pool = &mut tables.pools[id];
+    closed_servers::remove_server(servers, pools, step, conn, why.clone());
+    let jitter = u32::from_ne_bytes(servers.random.bytes()) >> 16;
+    let pool = &mut pools[id];
     if pool.has_other_host(&host, step.now) && is_other_elsewhere {
         // The next server is opened there, at once.
         return;
@@ -267,10 +312,10 @@ fn login_failed_as(
     pool.opening_mut().login_failed(step.now, began, longest, jitter);
     if pool.welcome().is_known(true) {
         // Who waits only to be told what the new servers begin with is let in all the same, and waits with its first statement.
-        welcome::welcome_all(tables, step, id);
+        welcome::welcome_all(sessions, servers, pools, step, id);
     }
     if let Some(code) = told {
-        refuse_waiting(tables, step, id, code, &why.into());
+        refuse_waiting(sessions, pools, step, id, code, &why.into());
     }
 }
 
@@ -280,13 +325,20 @@ fn is_wrong_password_type(why: &CloseReason) -> bool {
 }
 
 /// Refuses all sessions that wait for this pool.
-fn refuse_waiting(tables: &mut Tables, step: &Step<'_>, id: PoolId, code: SqlState, why: &EndReason) {
-    let pool = &tables.pools[id];
+fn refuse_waiting(
+    sessions: &mut Sessions,
+    pools: &mut Pools,
+    step: &mut Step<'_>,
+    id: PoolId,
+    code: SqlState,
+    why: &EndReason,
+) {
+    let pool = &pools[id];
     let mut waiting: Vec<ConnId> = pool.queue().waiters().map(|waiter| waiter.session).collect();
     waiting.extend(pool.welcome().waiting());
     for conn in waiting {
-        refusals::count_ended(tables, step, conn, Reason::ServerLogin);
-        tables.agenda.refuse_with(conn, code, why.clone());
+        refusals::count_ended(sessions, pools, step, conn, Reason::ServerLogin);
+        step.agenda.refuse_with(conn, code, why.clone());
     }
 }
 

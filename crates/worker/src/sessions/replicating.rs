@@ -18,7 +18,6 @@ use link::end_reason::EndReason;
 use link::relaying::Relay;
 use link::server::CloseReason;
 use link::session::{SessionState, WaitFor};
-use machine::Step;
 use machine::action::Source;
 use machine::mail::ToCoordinator;
 use session_state::parameters::Reported;
@@ -28,42 +27,50 @@ use wire::backend::{Authentication, BackendKeyData, ParameterStatus, Status};
 use wire::{SqlState, backend};
 
 use crate::limits::classes;
-use crate::limits::limiters::Limiters;
 use crate::servers::{chores, closed_servers};
 use crate::sessions::lost_servers;
 use crate::tables::notices::write_notice;
-use crate::tables::{Tables, backpressure, suspension};
+use crate::tables::owners::{Pools, Servers, Sessions};
+use crate::tables::step::Step;
+use crate::tables::{backpressure, suspension};
 
 /// A session that replicates has arrived.
-pub(crate) fn begin(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
+pub(crate) fn begin(sessions: &mut Sessions, pools: &mut Pools, step: &mut Step<'_>, conn: ConnId) {
     // The class is for the console.
-    classes::classify(tables, conn, &[]);
-    let session = &mut tables.sessions[conn];
-    let pool = &mut tables.pools[session.pool()];
+    classes::classify(sessions, pools, step, conn, &[]);
+    let session = &mut sessions[conn];
+    let pool = &mut pools[session.pool()];
     let ticket = pool.servers_mut().own_mut().wait(conn, step.now);
     session.wait(step.now, WaitFor::Own, ticket, true);
-    tables.agenda.feed(pool.id());
-    tables.agenda.publish_shared(pool);
-    tables.agenda.arm(Owner::Conn(conn));
+    step.agenda.feed(pool.id());
+    step.agenda.publish_shared(pool);
+    step.agenda.arm(Owner::Conn(conn));
 }
 
 /// Its server has logged in.
-pub(crate) fn own_server_ready(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId, conn: ConnId) {
-    let server = &mut tables.servers[server_id];
+pub(crate) fn own_server_ready(
+    sessions: &mut Sessions,
+    servers: &mut Servers,
+    pools: &mut Pools,
+    step: &mut Step<'_>,
+    server_id: ConnId,
+    conn: ConnId,
+) {
+    let server = &mut servers[server_id];
     let login = server.login_mut().expect("the server's login has just come to its end");
     let reported = std::mem::take(&mut login.reported);
-    let mut parameters = tables.caches.tracked.empty();
+    let mut parameters = step.caches.tracked.empty();
     for (name, value) in &reported {
-        if let Some(index) = tables.caches.tracked.index(name) {
+        if let Some(index) = step.caches.tracked.index(name) {
             parameters.set(index, value);
         }
     }
-    let parameters = tables.caches.interned.intern(parameters);
+    let parameters = step.caches.interned.intern(parameters);
     server.logged_in_with(Arc::clone(&parameters));
     let pid = server.backend().pid;
-    let session = &mut tables.sessions[conn];
+    let session = &mut sessions[conn];
     session.take_own_parameters(parameters);
-    let pool = &mut tables.pools[session.pool()];
+    let pool = &mut pools[session.pool()];
     pool.opening_mut().login_succeeded();
     pool.servers_mut().own_mut().has_opened();
     pool.counts_mut().count_assignment();
@@ -72,20 +79,21 @@ pub(crate) fn own_server_ready(tables: &mut Tables, step: &mut Step<'_>, server_
     }
     session.replicate(server_id);
     let id = session.pool();
-    step.actions.post_to_coordinator(ToCoordinator::Opened { pool: id, holder: tables.plan.id.into() });
-    chores::turn_server(tables, step, server_id, |server| server.join(conn));
-    suspension::hold_server(tables, step, server_id);
-    tables.servers.cancels.note_pid(pid, conn);
-    greet(tables, step, conn, pid, &reported);
-    tables.agenda.go_on(conn);
+    let holder = step.plan.id.into();
+    step.actions.post_to_coordinator(ToCoordinator::Opened { pool: id, holder });
+    chores::turn_server(servers, pools, step, server_id, |server| server.join(conn));
+    suspension::hold_server(servers, step, server_id);
+    servers.cancels.note_pid(pid, conn);
+    greet(sessions, step, conn, pid, &reported);
+    step.agenda.go_on(conn);
     // One login fewer is under way: another server may be requested.
-    tables.agenda.feed(id);
+    step.agenda.feed(id);
 }
 
 /// Sends the end of the login: what its server has said about itself.
-fn greet(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, pid: i32, reported: &Reported) {
-    let identity = Arc::clone(tables.sessions[conn].identity());
-    let notify = &tables.plan.settings.global.startup.login_notify_message;
+fn greet(sessions: &mut Sessions, step: &mut Step<'_>, conn: ConnId, pid: i32, reported: &Reported) {
+    let identity = Arc::clone(sessions[conn].identity());
+    let notify = &step.plan.settings.global.startup.login_notify_message;
     step.actions.send_new(conn, |out| {
         Authentication::Ok.encode(out);
         for (name, value) in reported {
@@ -102,26 +110,33 @@ fn greet(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, pid: i32, repor
 /// Its server could not be opened. The session ends with these words: clients that replicate try again by themselves, and a wait
 /// would hide from them what is wrong. `why`: the log's words.
 pub(crate) fn own_server_refused(
-    tables: &mut Tables,
+    servers: &mut Servers,
+    pools: &mut Pools,
     step: &mut Step<'_>,
     conn: ConnId,
     (code, words): (SqlState, EndReason),
     why: CloseReason,
 ) {
-    if let Some(session) = tables.servers[conn].identity().opened_for_session() {
-        tables.agenda.refuse_with(session, code, words);
+    if let Some(session) = servers[conn].identity().opened_for_session() {
+        step.agenda.refuse_with(session, code, words);
     }
-    closed_servers::close_server(tables, step, conn, why);
+    closed_servers::close_server(servers, pools, step, conn, why);
 }
 
 /// Bytes of its client, after those that are kept.
-pub(crate) fn client_said(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, bytes: &[u8]) {
+pub(crate) fn client_said(
+    sessions: &mut Sessions,
+    servers: &mut Servers,
+    step: &mut Step<'_>,
+    conn: ConnId,
+    bytes: &[u8],
+) {
     // It may have ended since it was put on the agenda.
-    let Some(session) = tables.sessions.get_mut(conn) else { return };
+    let Some(session) = sessions.get_mut(conn) else { return };
     // Its server may have been closed in this step, which ends the session too.
     let Some(server_id) = session.server() else { return };
     // The same.
-    let Some(server) = tables.servers.get_mut(server_id) else { return };
+    let Some(server) = servers.get_mut(server_id) else { return };
     let mut inbox = session.incoming_mut().take_inbox();
     let is_first = inbox.is_empty();
     let source = if is_first { Source::Chunk } else { step.actions.next_kept() };
@@ -129,7 +144,7 @@ pub(crate) fn client_said(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId
         inbox.extend_from_slice(bytes);
     }
     let all = if is_first { bytes } else { &inbox };
-    let settings = &tables.plan.settings;
+    let settings = &step.plan.settings;
     let mut relay =
         Relay { session_id: conn, session, server_id, server, settings, now: step.now, actions: step.actions };
     let read = relay.requests(all, source);
@@ -140,22 +155,23 @@ pub(crate) fn client_said(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId
         step.actions.keep(inbox);
     }
     match read {
-        Ok(_) => backpressure::balance_if_paused(tables, step, conn),
-        Err(ending) => tables.agenda.end_by_request(conn, ending),
+        Ok(_) => backpressure::balance_if_paused(sessions, servers, step, conn),
+        Err(ending) => step.agenda.end_by_request(conn, ending),
     }
 }
 
 /// Bytes of its server.
 pub(crate) fn own_server_said(
-    tables: &mut Tables,
-    limiters: &mut Limiters,
+    sessions: &mut Sessions,
+    servers: &mut Servers,
+    pools: &mut Pools,
     step: &mut Step<'_>,
     server_id: ConnId,
     bytes: &[u8],
 ) {
-    let server = &mut tables.servers[server_id];
+    let server = &mut servers[server_id];
     let conn = server.session().expect("a server that passes what it says has somebody to pass it to");
-    let session = &mut tables.sessions[conn];
+    let session = &mut sessions[conn];
     let mut inbox = server.incoming_mut().take_inbox();
     let is_first = inbox.is_empty();
     let source = if is_first { Source::Chunk } else { step.actions.next_kept() };
@@ -163,19 +179,19 @@ pub(crate) fn own_server_said(
         inbox.extend_from_slice(bytes);
     }
     let all = if is_first { bytes } else { &inbox };
-    let settings = &tables.plan.settings;
+    let settings = &step.plan.settings;
     let mut relay =
         Relay { session_id: conn, session, server_id, server, settings, now: step.now, actions: step.actions };
     let read = relay.answers(all, source);
     if let Ok(count) = read {
         server.incoming_mut().keep(&all[count..]);
-        tables.pools[server.pool()].counts_mut().count_sent(count);
+        pools[server.pool()].counts_mut().count_sent(count);
     }
     if !is_first {
         step.actions.keep(inbox);
     }
     match read {
-        Ok(_) => _ = closed_servers::close_fast(tables, step, server_id),
-        Err(how) => lost_servers::break_server(tables, limiters, step, server_id, how.into()),
+        Ok(_) => _ = closed_servers::close_fast(sessions, servers, pools, step, server_id),
+        Err(how) => lost_servers::break_server(sessions, servers, pools, step, server_id, how.into()),
     }
 }

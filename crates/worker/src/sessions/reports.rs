@@ -12,7 +12,6 @@ use std::sync::Arc;
 
 use link::caches::Caches;
 use link::pool::Pool;
-use machine::Step;
 use machine::mail::{SharedReport, ToWorker};
 use session_state::login_report::LoginReport;
 use session_state::parameters::Parameters;
@@ -20,24 +19,25 @@ use units::{PoolId, WorkerId};
 
 use crate::sessions::definitions::other_workers;
 use crate::sessions::welcome;
-use crate::tables::Tables;
+use crate::tables::owners::{Pools, Servers, Sessions};
+use crate::tables::step::Step;
 
-pub(crate) fn share(tables: &Tables, step: &mut Step<'_>, pool: PoolId, with: WorkerId) {
+pub(crate) fn share(pools: &Pools, step: &mut Step<'_>, pool: PoolId, with: WorkerId) {
     // Its server may still be logging in, and then need not be waited for: the other worker has asked for one, too.
-    let entry = tables.pools.get(pool).filter(|entry| entry.welcome().is_known(false) && !entry.is_vacating(step.now));
+    let entry = pools.get(pool).filter(|entry| entry.welcome().is_known(false) && !entry.is_vacating(step.now));
     if let Some(shared) = entry.and_then(|entry| shared(entry, false)) {
         step.actions.post_to_worker(with, ToWorker::Report(Box::new(shared)));
     }
 }
 
 /// A server has logged in. `before`: the edition that was known until then.
-pub(crate) fn spread(tables: &Tables, step: &mut Step<'_>, pool: PoolId, before: Option<NonZeroU32>) {
+pub(crate) fn spread(pools: &Pools, step: &mut Step<'_>, pool: PoolId, before: Option<NonZeroU32>) {
     // It is no other worker's, too.
-    let Some(entry) = tables.pools.get(pool).filter(|entry| entry.exchange().is_shared()) else { return };
+    let Some(entry) = pools.get(pool).filter(|entry| entry.exchange().is_shared()) else { return };
     // Its server is to be replaced.
     let Some(shared) = shared(entry, true) else { return };
     if before.is_some_and(|edition| edition != shared.report.edition) {
-        other_workers(tables).post(step.actions, || ToWorker::Report(Box::new(shared.clone())));
+        other_workers(step.plan).post(step.actions, || ToWorker::Report(Box::new(shared.clone())));
     }
 }
 
@@ -47,19 +47,25 @@ fn shared(entry: &Pool, is_news: bool) -> Option<SharedReport> {
 }
 
 /// Another worker has sent its report.
-pub(crate) fn told(tables: &mut Tables, step: &mut Step<'_>, shared: &SharedReport) {
+pub(crate) fn told(
+    sessions: &mut Sessions,
+    servers: &mut Servers,
+    pools: &mut Pools,
+    step: &mut Step<'_>,
+    shared: &SharedReport,
+) {
     let SharedReport { pool, report, reported_by, is_news } = shared;
     let (pool, is_news) = (*pool, *is_news);
     // The pool may not exist here.
-    let Some(entry) = tables.pools.get_mut(pool).filter(|entry| !entry.is_vacating(step.now)) else { return };
+    let Some(entry) = pools.get_mut(pool).filter(|entry| !entry.is_vacating(step.now)) else { return };
     // The other worker may not have known of a RECONNECT, or of the new entry, when it sent the report: then its servers are to be replaced.
     let is_older = reported_by.as_ref().is_some_and(|(reconnects, database)| entry.is_older((*reconnects, database)));
     let is_news = is_news || entry.welcome().is_stale();
     if entry.welcome().report().is_some() && (is_older || !is_news) {
         return;
     }
-    entry.welcome_mut().take_shared(interned(&mut tables.caches, report), is_news, reported_by.as_ref());
-    welcome::welcome_all(tables, step, pool);
+    entry.welcome_mut().take_shared(interned(step.caches, report), is_news, reported_by.as_ref());
+    welcome::welcome_all(sessions, servers, pools, step, pool);
 }
 
 /// A lent server brings it along. `is_current`: that is not one that is to be replaced.
@@ -101,7 +107,7 @@ mod tests {
         let mut scene = Scene::new(|_| ());
         let told_of = |scene: &mut Scene, zone: &[u8], reconnects, is_news| {
             let shared = report(scene, zone, reconnects, is_news);
-            scene.run(|tables, step| told(tables, step, &shared));
+            scene.run(|tables, step| told(&mut tables.sessions, &mut tables.servers, &mut tables.pools, step, &shared));
         };
         told_of(&mut scene, b"UTC", 0, false);
         assert_eq!(known(&scene), (&b"UTC"[..], false));

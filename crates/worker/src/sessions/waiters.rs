@@ -1,29 +1,36 @@
 //! A session begins to wait for a server.
 
 use link::session::WaitFor;
-use machine::Step;
 use units::ConnId;
 use units::deadline::Owner;
 
 use crate::servers::resting;
-use crate::tables::Tables;
+use crate::tables::owners::{Pools, Servers, Sessions};
+use crate::tables::step::Step;
 
-pub(crate) fn begin_waiting(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, wait_for: WaitFor) {
-    let session = &mut tables.sessions[conn];
-    let pool = &mut tables.pools[session.pool()];
+pub(crate) fn begin_waiting(
+    sessions: &mut Sessions,
+    servers: &mut Servers,
+    pools: &mut Pools,
+    step: &mut Step<'_>,
+    conn: ConnId,
+    wait_for: WaitFor,
+) {
+    let session = &mut sessions[conn];
+    let pool = &mut pools[session.pool()];
     pool.queue_grows(step.now, session.claim().class());
     let ticket = pool.queue_mut().push(session.claim().class(), conn, step.now, step.now);
     let since = session.waiting_since().unwrap_or(step.now);
     session.wait(since, wait_for, ticket, false);
     if !pool.asks_no_more(step.now) {
-        tables.agenda.feed(pool.id());
+        step.agenda.feed(pool.id());
     }
-    tables.agenda.publish_shared(pool);
+    step.agenda.publish_shared(pool);
     let (id, is_armed, rests) = (pool.id(), pool.rules().is_armed(session, step.now), pool.servers().has_resting());
     if !is_armed {
-        tables.agenda.arm(Owner::Conn(conn));
+        step.agenda.arm(Owner::Conn(conn));
     }
     if rests {
-        resting::end_a_rest(tables, step, id);
+        resting::end_a_rest(sessions, servers, pools, step, id);
     }
 }

@@ -10,7 +10,6 @@ use std::sync::Arc;
 use link::end_reason::EndReason;
 use link::pinned::count_pinned;
 use link::session::{Newcomer, Session, WaitFor};
-use machine::Step;
 use machine::action::Action;
 use machine::arrival::Arrival;
 use session_state::login_report::LoginReport;
@@ -27,8 +26,9 @@ use crate::limits::classes;
 use crate::servers::{closed_servers, disturbances, idle_servers, new_pools};
 use crate::sessions::{console, faults, links, replicating, waiters};
 use crate::tables::notices::write_notice;
-use crate::tables::open_definitions::OpenDefinitions;
-use crate::tables::{Tables, backpressure, suspension};
+use crate::tables::owners::{Pools, Servers, Sessions};
+use crate::tables::step::Step;
+use crate::tables::{backpressure, suspension};
 
 /// Bytes of a name that PostgreSQL keeps (NAMEDATALEN, less its end).
 const NAME_LEN_MAX: usize = 63;
@@ -37,12 +37,18 @@ const NAME_LEN_MAX: usize = 63;
 const NAME_TOO_LONG: SqlState = SqlState(*b"42622");
 
 /// A session arrives from the door, with its connection.
-pub(crate) fn arrived(tables: &mut Tables, definitions: &mut OpenDefinitions, step: &mut Step<'_>, arrival: Arrival) {
+pub(crate) fn arrived(
+    sessions: &mut Sessions,
+    servers: &mut Servers,
+    pools: &mut Pools,
+    step: &mut Step<'_>,
+    arrival: Arrival,
+) {
     let pool = arrival.pool;
     let own_user = arrival.key.user == arrival.identity.user;
-    let is_expected = arrival.life == tables.plan.life;
+    let is_expected = arrival.life == step.plan.life;
     let entry = match is_expected {
-        true => new_pools::ensure_pool(tables, definitions, pool, arrival.key, arrival.homes),
+        true => new_pools::ensure_pool(pools, step.plan, pool, arrival.key, arrival.homes),
         false => None,
     };
     // A login that waited may arrive after a reload has removed its database.
@@ -51,10 +57,10 @@ pub(crate) fn arrived(tables: &mut Tables, definitions: &mut OpenDefinitions, st
     if let (Some(entry), Some(identity)) = (entry, Arc::get_mut(&mut identity)) {
         identity.share_names(entry.key());
     }
-    let mut parameters = tables.caches.tracked.empty();
+    let mut parameters = step.caches.tracked.empty();
     let mut first = SessionState::default();
     for (name, value) in arrival.parameters.iter() {
-        match tables.caches.tracked.index(name) {
+        match step.caches.tracked.index(name) {
             Some(index) => parameters.set(index, value),
             // PostgreSQL passes it over: whose session it is, the login says.
             None if name.eq_ignore_ascii_case(b"session_authorization") => {}
@@ -65,19 +71,19 @@ pub(crate) fn arrived(tables: &mut Tables, definitions: &mut OpenDefinitions, st
     let newcomer = Newcomer {
         pool,
         identity,
-        parameters: tables.caches.interned.intern(parameters),
+        parameters: step.caches.interned.intern(parameters),
         tracker: (!first.is_initial()).then(|| Box::new(Tracker::starting(step.now, first))),
         console: arrival.console,
         reports_limits: arrival.reports_limits,
         deadline_ms: arrival.deadline_ms,
     };
     let session = Session::new(step.now, newcomer);
-    let conn = tables.sessions.insert_with(|_| session);
+    let conn = sessions.insert_with(|_| session);
     step.actions.push(Action::Adopt { conn });
     if !is_expected {
-        return faults::turn_away(tables, step, conn);
+        return faults::turn_away(sessions, step, conn);
     }
-    if let Some(entry) = tables.pools.get_mut(pool) {
+    if let Some(entry) = pools.get_mut(pool) {
         if sets_local_buffers {
             entry.servers_mut().local_buffers_set();
         }
@@ -89,67 +95,90 @@ pub(crate) fn arrived(tables: &mut Tables, definitions: &mut OpenDefinitions, st
             entry.opening_mut().prove(arrival.proved);
         }
         if entry.has_other_excess() {
-            tables.agenda.publish(pool);
+            step.agenda.publish(pool);
         }
-        closed_servers::retire_local_buffers(tables, step, pool);
+        closed_servers::retire_local_buffers(sessions, servers, pools, step, pool);
     }
-    backpressure::stash(tables, step, conn, &arrival.leftover);
+    backpressure::stash(sessions, servers, step, conn, &arrival.leftover);
     if arrival.console.is_some() {
-        console::welcome_to_console(tables, step, conn);
+        console::welcome_to_console(sessions, step, conn);
     } else if !configured {
-        tables.agenda.refuse(conn, EndReason::NoSuchDatabase);
-    } else if tables.clock.stopping.has_begun() {
-        tables.agenda.refuse(conn, EndReason::ShuttingDown);
-    } else if tables.sessions[conn].identity().replication.is_some() {
-        replicating::begin(tables, step, conn);
+        step.agenda.refuse(conn, EndReason::NoSuchDatabase);
+    } else if step.plan.stopping.has_begun() {
+        step.agenda.refuse(conn, EndReason::ShuttingDown);
+    } else if sessions[conn].identity().replication.is_some() {
+        replicating::begin(sessions, pools, step, conn);
     } else {
-        welcome_or_wait(tables, step, conn, pool, arrival.stable_backend_pid);
+        welcome_or_wait(sessions, servers, pools, step, conn, pool, arrival.stable_backend_pid);
     }
-    suspension::hold_session(tables, step, conn);
+    suspension::hold_session(sessions, step, conn);
 }
 
 /// `stable_pid`: the client's own choice, if it made one.
-fn welcome_or_wait(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, pool: PoolId, stable_pid: Option<bool>) {
-    let entry = &mut tables.pools[pool];
+fn welcome_or_wait(
+    sessions: &mut Sessions,
+    servers: &mut Servers,
+    pools: &mut Pools,
+    step: &mut Step<'_>,
+    conn: ConnId,
+    pool: PoolId,
+    stable_pid: Option<bool>,
+) {
+    let entry = &mut pools[pool];
     if stable_pid.unwrap_or(entry.rules().stable_backend_pid()) {
-        welcome_with_server(tables, step, conn, pool);
+        welcome_with_server(sessions, servers, pools, step, conn, pool);
         return;
     }
     if entry.welcome().is_known(entry.rules().orders().paused || entry.opening().is_paused(step.now)) {
-        welcome(tables, step, conn);
+        welcome(sessions, servers, pools, step, conn);
         return;
     }
     entry.welcome_mut().wait(conn, step.now);
     let shared = entry.exchange().is_shared();
-    tables.agenda.feed(pool);
+    step.agenda.feed(pool);
     if shared {
-        tables.agenda.publish(pool);
+        step.agenda.publish(pool);
     }
-    tables.agenda.arm(Owner::Conn(conn));
+    step.agenda.arm(Owner::Conn(conn));
 }
 
 /// A client that is to get its server's process id gets a server first.
-fn welcome_with_server(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, pool: PoolId) {
+fn welcome_with_server(
+    sessions: &mut Sessions,
+    servers: &mut Servers,
+    pools: &mut Pools,
+    step: &mut Step<'_>,
+    conn: ConnId,
+    pool: PoolId,
+) {
     // Sessions that wait already come first.
-    classes::classify(tables, conn, &[]);
-    let class = tables.sessions[conn].claim().class();
-    let may_take = tables.pools[pool].queue().admits(class);
-    let server = if may_take { idle_servers::take_idle(tables, step, pool, Some(conn)) } else { None };
-    let server = server.map(|server| disturbances::rotate(tables, step, pool, conn, server));
+    classes::classify(sessions, pools, step, conn, &[]);
+    let class = sessions[conn].claim().class();
+    let may_take = pools[pool].queue().admits(class);
+    let server =
+        if may_take { idle_servers::take_idle(sessions, servers, pools, step, pool, Some(conn)) } else { None };
+    let server = server.map(|server| disturbances::rotate(servers, pools, step, pool, conn, server));
     match server {
-        Some(server) => welcome_linked(tables, step, conn, server),
+        Some(server) => welcome_linked(sessions, servers, pools, step, conn, server),
         None => {
-            waiters::begin_waiting(tables, step, conn, WaitFor::Login);
-            tables.agenda.arm(Owner::Conn(conn));
+            waiters::begin_waiting(sessions, servers, pools, step, conn, WaitFor::Login);
+            step.agenda.arm(Owner::Conn(conn));
         }
     }
 }
 
 /// A client has its server: it gets that server's process id, and keeps the server until it ends.
-pub(crate) fn welcome_linked(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, server_id: ConnId) {
-    let notice = take_base(tables, conn);
-    links::link(tables, step, conn, server_id);
-    let (session, server) = (&mut tables.sessions[conn], &mut tables.servers[server_id]);
+pub(crate) fn welcome_linked(
+    sessions: &mut Sessions,
+    servers: &mut Servers,
+    pools: &mut Pools,
+    step: &mut Step<'_>,
+    conn: ConnId,
+    server_id: ConnId,
+) {
+    let notice = take_base(sessions, pools, step, conn);
+    links::link(sessions, servers, pools, step, conn, server_id);
+    let (session, server) = (&mut sessions[conn], &mut servers[server_id]);
     // No transaction has begun yet.
     server.transaction_mut().not_begun();
     let (pid, held) = (server.backend().pid, server.holds_messages());
@@ -159,67 +188,79 @@ pub(crate) fn welcome_linked(tables: &mut Tables, step: &mut Step<'_>, conn: Con
         tracker.reported_at_login = Some(Arc::new(server.kept().reported().clone()));
     }
     tracker.pinning.pin_for_life(step.now);
-    count_pinned(tracker, &mut tables.pools[pool]);
-    tables.servers.cancels.note_pid(pid, conn);
-    greet(tables, step, conn, pid, notice.as_deref());
+    count_pinned(tracker, &mut pools[pool]);
+    servers.cancels.note_pid(pid, conn);
+    greet(sessions, pools, step, conn, pid, notice.as_deref());
     if !held {
-        tables.agenda.go_on(conn);
+        step.agenda.go_on(conn);
     }
-    tables.agenda.arm(Owner::Conn(conn));
+    step.agenda.arm(Owner::Conn(conn));
 }
 
 /// A server has logged in: sessions that waited for its parameters go on.
-pub(crate) fn welcome_all(tables: &mut Tables, step: &mut Step<'_>, pool: PoolId) {
-    let entry = &mut tables.pools[pool];
-    tables.agenda.publish_shared(entry);
+pub(crate) fn welcome_all(
+    sessions: &mut Sessions,
+    servers: &mut Servers,
+    pools: &mut Pools,
+    step: &mut Step<'_>,
+    pool: PoolId,
+) {
+    let entry = &mut pools[pool];
+    step.agenda.publish_shared(entry);
     for conn in entry.welcome_mut().take_waiting() {
-        welcome(tables, step, conn);
+        welcome(sessions, servers, pools, step, conn);
     }
 }
 
 /// The first new server has not come soon: the session is told what is known, and gets the news with its first statement.
-pub(crate) fn welcome_overdue(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
-    let pool = tables.sessions[conn].pool();
-    tables.pools[pool].welcome_mut().stop_waiting(conn);
-    welcome(tables, step, conn);
+pub(crate) fn welcome_overdue(
+    sessions: &mut Sessions,
+    servers: &mut Servers,
+    pools: &mut Pools,
+    step: &mut Step<'_>,
+    conn: ConnId,
+) {
+    let pool = sessions[conn].pool();
+    pools[pool].welcome_mut().stop_waiting(conn);
+    welcome(sessions, servers, pools, step, conn);
 }
 
-fn welcome(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
-    let notice = take_base(tables, conn);
-    let session = &mut tables.sessions[conn];
+fn welcome(sessions: &mut Sessions, servers: &mut Servers, pools: &mut Pools, step: &mut Step<'_>, conn: ConnId) {
+    let notice = take_base(sessions, pools, step, conn);
+    let session = &mut sessions[conn];
     session.let_in(step.now);
     let pid = session.identity().pid(conn);
     if session.identity().cancel_secret.pid().is_some() {
-        tables.servers.cancels.note_pid(pid, conn);
+        servers.cancels.note_pid(pid, conn);
     }
-    greet(tables, step, conn, pid, notice.as_deref());
-    if !tables.sessions[conn].incoming().inbox().is_empty() {
-        tables.agenda.reconsider(conn);
+    greet(sessions, pools, step, conn, pid, notice.as_deref());
+    if !sessions[conn].incoming().inbox().is_empty() {
+        step.agenda.reconsider(conn);
     }
-    tables.agenda.arm(Owner::Conn(conn));
+    step.agenda.arm(Owner::Conn(conn));
 }
 
 /// Gives a session the pool's parameters where the client has set none. Returns PostgreSQL's NOTICE about the client's
 /// own, if there is one.
-fn take_base(tables: &mut Tables, conn: ConnId) -> Option<String> {
-    let session = tables.sessions.get_mut(conn)?;
-    let pool = tables.pools.get(session.pool())?;
+fn take_base(sessions: &mut Sessions, pools: &mut Pools, step: &mut Step<'_>, conn: ConnId) -> Option<String> {
+    let session = sessions.get_mut(conn)?;
+    let pool = pools.get(session.pool())?;
     let report = pool.welcome().report()?;
     session.begin_with(report);
     if session.tracker().is_none()
-        && let Some(known) = tables.caches.interned.laid(session.parameters(), &report.parameters)
+        && let Some(known) = step.caches.interned.laid(session.parameters(), &report.parameters)
     {
         session.take_parameters(known, report);
         return None;
     }
     let own = session.parameters().spelled(|index, value| {
-        let name = tables.caches.tracked.names().nth(index)?;
+        let name = step.caches.tracked.names().nth(index)?;
         canonical(name.as_bytes(), value, report.parameters.get(index)).map(Cow::into_owned)
     });
     let mut parameters = own.as_ref().unwrap_or(session.parameters()).over(&report.parameters);
     let state = session.tracker().map(|tracker| &**tracker.state());
-    let mut others = begun_others(report, state, &tables.caches.tracked);
-    let key = Learnt::key(&parameters, state, report, &tables.caches.tracked);
+    let mut others = begun_others(report, state, &step.caches.tracked);
+    let key = Learnt::key(&parameters, state, report, &step.caches.tracked);
     let nothing_learnt = key.is_none();
     if let Some(reported) = key.and_then(|key| pool.welcome().learnt().get(&key)) {
         parameters = parameters.learnt(&reported.parameters, &report.parameters);
@@ -230,7 +271,7 @@ fn take_base(tables: &mut Tables, conn: ConnId) -> Option<String> {
     }
     let asked = parameters
         .get(Tracked::APPLICATION_NAME)
-        .filter(|_| !tables.plan.settings.global.startup.application_name_add_host);
+        .filter(|_| !step.plan.settings.global.startup.application_name_add_host);
     let name = asked.and_then(cut_name);
     let notice = name.map(|(cut, notice)| (parameters.with(Tracked::APPLICATION_NAME, &cut), notice));
     let notice = notice.map(|(shorter, notice)| {
@@ -238,23 +279,30 @@ fn take_base(tables: &mut Tables, conn: ConnId) -> Option<String> {
         notice
     });
     let is_short = parameters.get(Tracked::APPLICATION_NAME).is_none_or(|name| name.len() <= NAME_LEN_MAX);
-    let own = session.take_parameters(tables.caches.interned.intern(parameters), report);
+    let own = session.take_parameters(step.caches.interned.intern(parameters), report);
     // Only a result that is the same next time is kept: without values learnt from servers and without a NOTICE.
     if nothing_learnt && is_short && notice.is_none() && session.tracker().is_none() {
-        tables.caches.interned.keep_laid(own, Arc::clone(&report.parameters), Arc::clone(session.parameters()));
+        step.caches.interned.keep_laid(own, Arc::clone(&report.parameters), Arc::clone(session.parameters()));
     }
     notice
 }
 
 /// Sends the end of the login.
-fn greet(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, pid: i32, remark: Option<&str>) {
-    let session = &mut tables.sessions[conn];
-    let report = tables.pools[session.pool()].welcome().report().expect("a server of its pool has logged in");
+fn greet(
+    sessions: &mut Sessions,
+    pools: &mut Pools,
+    step: &mut Step<'_>,
+    conn: ConnId,
+    pid: i32,
+    remark: Option<&str>,
+) {
+    let session = &mut sessions[conn];
+    let report = pools[session.pool()].welcome().report().expect("a server of its pool has logged in");
     let (parameters, identity) = (Arc::clone(session.parameters()), Arc::clone(session.identity()));
     let others = session.tracker().and_then(|tracker| tracker.reported_at_login.clone());
     let nothing = Reported::new();
     let others = others.as_deref().unwrap_or(&nothing);
-    let notify = &tables.plan.settings.global.startup.login_notify_message;
+    let notify = &step.plan.settings.global.startup.login_notify_message;
     step.actions.send_new(conn, |out| {
         Authentication::Ok.encode(out);
         if let Some(message) = remark {

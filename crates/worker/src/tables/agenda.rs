@@ -14,7 +14,10 @@ use crate::tables::stages::{InOrder, Stage};
 /// The next thing to do in a step.
 #[derive(Debug)]
 pub(crate) enum Next {
-    /// A followup comes before everything else.
+    /// A session has left the queue of limits that this ticket is for, if there is one. This comes before everything else: no session is let
+    /// in that has left.
+    LeaveLimits(ConnId, Option<u64>),
+    /// A followup comes before everything but that.
     Followup(Followup),
     /// A timer may have to be set.
     Arm(Arm),
@@ -40,6 +43,7 @@ pub(crate) enum Arm {
 /// The lists of one worker.
 #[derive(Debug, Default)]
 pub(crate) struct Agenda {
+    left_limits: Vec<(ConnId, Option<u64>)>,
     followups: InOrder<Followup>,
     timers: Vec<Arm>,
     stages: InOrder<Stage>,
@@ -92,6 +96,11 @@ impl Agenda {
         if let Some(permits) = permits {
             self.followups.push(Followup::Release(permits));
         }
+    }
+
+    /// A session has left the limits: before anything else, they forget it.
+    pub(crate) fn leave_limits(&mut self, session: ConnId, ticket: Option<u64>) {
+        self.left_limits.push((session, ticket));
     }
 
     /// A session has left the queue of this limit, or the limit allows more.
@@ -154,6 +163,9 @@ impl Agenda {
     /// then servers, sessions and pools, the newest of each first.
     #[inline]
     pub(crate) fn next(&mut self) -> Option<Next> {
+        if let Some((session, ticket)) = self.left_limits.pop() {
+            return Some(Next::LeaveLimits(session, ticket));
+        }
         if let Some(followup) = self.followups.next() {
             return Some(Next::Followup(followup));
         }
@@ -174,7 +186,8 @@ impl Agenda {
 
     /// Whether a step has left nothing to be done.
     pub(crate) fn is_empty(&self) -> bool {
-        self.followups.is_empty()
+        self.left_limits.is_empty()
+            && self.followups.is_empty()
             && self.timers.is_empty()
             && self.stages.is_empty()
             && self.free_servers.is_empty()

@@ -11,6 +11,7 @@ use session_state::state::ListenerWait;
 use units::{ConnId, Time, limits};
 use wire::backend::Status;
 
+use crate::tables::lookups::limit_wait;
 use crate::tables::view::View;
 
 /// What to do at a session's deadline.
@@ -116,7 +117,7 @@ impl View<'_> {
             SessionState::Idle { since } => {
                 earliest.add(since, rules?.client_idle_timeout(), Due::Refuse(Overdue::ClientIdle));
             }
-            SessionState::Linked { server } => match self.limit_wait(session) {
+            SessionState::Linked { server } => match limit_wait(self.servers, session) {
                 Some(wait) => {
                     earliest.add(wait.since(), rules?.query_wait_timeout(), Due::Refuse(Overdue::QueryWait));
                     let deadline = Duration::from_millis(wait.deadline_ms().into());
@@ -288,7 +289,7 @@ mod tests {
             });
             let (now, conn) = (scene.now, scene.waiter(scene.now));
             prepare(&mut scene, conn);
-            let due = |scene: &Scene| scene.tables.view().session_deadline(&scene.tables.sessions[conn]);
+            let due = |scene: &Scene| scene.view().session_deadline(&scene.tables.sessions[conn]);
             assert_eq!(due(&scene), expected.map(|(after, due)| (now + after, due)), "{case}");
             // Whichever is set besides: the earliest is due.
             scene.configure(wait_timeout);
@@ -301,7 +302,7 @@ mod tests {
     fn a_waiting_session_is_notified_once() {
         let mut scene = Scene::new(|settings| settings.global.waiting.query_wait_notify = Some(SECOND));
         let (now, conn) = (scene.now, scene.waiter(scene.now));
-        let due = |scene: &Scene| scene.tables.view().session_deadline(&scene.tables.sessions[conn]);
+        let due = |scene: &Scene| scene.view().session_deadline(&scene.tables.sessions[conn]);
         assert_eq!(due(&scene), Some((now + SECOND, Due::NotifyWaiting)));
         scene.tables.sessions[conn].note_notified();
         assert_ne!(due(&scene).map(|(_, due)| due), Some(Due::NotifyWaiting));
@@ -337,7 +338,7 @@ mod tests {
             if used {
                 scene.tables.servers[conn].work_mut().count_use();
             }
-            let due = scene.tables.view().server_deadline(conn);
+            let due = scene.view().server_deadline(conn);
             assert_eq!(due, expected.map(|(after, why)| (now + after, why)), "{case}");
         }
     }

@@ -23,6 +23,9 @@ pub(crate) mod consoles;
 pub(crate) mod due;
 pub(crate) mod followups;
 pub(crate) mod halves;
+pub(crate) mod limiters;
+pub(crate) mod lines;
+pub(crate) mod lookups;
 pub(crate) mod notices;
 pub(crate) mod open_definitions;
 pub(crate) mod owners;
@@ -32,80 +35,56 @@ pub(crate) mod scene;
 pub(crate) mod showing;
 pub(crate) mod stages;
 pub(crate) mod stale;
+pub(crate) mod step;
 pub(crate) mod stopping;
 pub(crate) mod suspension;
 pub(crate) mod timers;
 pub(crate) mod view;
 pub(crate) mod walk;
 
-use std::sync::Arc;
-
 use connections::flow::Flow;
 use link::caches::Caches;
 use link::session::SessionState;
 use machine::Settings;
-use units::{ConnId, Kind, Life, WorkerId};
+use units::{ConnId, Kind, WorkerId};
 
-use crate::tables::agenda::Agenda;
+use crate::tables::limiters::Limiters;
 use crate::tables::owners::{Clock, Plan, Pools, Servers, Sessions};
+use crate::tables::step::Step;
 use crate::tables::view::View;
 
-/// A worker's connections and pools.
+/// The state of a worker. Rules take its owners, not the whole; what takes the whole is what events are dispatched by.
 #[derive(Debug)]
 pub(crate) struct Tables {
-    pub(crate) plan: Plan,
     pub(crate) sessions: Sessions,
     pub(crate) servers: Servers,
     pub(crate) pools: Pools,
+    pub(crate) limiters: Limiters,
     pub(crate) clock: Clock,
-    pub(crate) caches: Caches,
-    pub(crate) agenda: Agenda,
 }
 
 impl Tables {
     /// Empty tables. `seed`: the worker's, unpredictable.
-    pub(crate) fn new(id: WorkerId, settings: Arc<Settings>, seed: [u8; 32]) -> Tables {
+    pub(crate) fn new(id: WorkerId, settings: &Settings, seed: [u8; 32]) -> Tables {
         Tables {
             sessions: Sessions::new(id),
-            servers: Servers::new(id, &settings, seed),
+            servers: Servers::new(id, settings, seed),
             pools: Pools::default(),
+            limiters: Limiters::new(settings),
             clock: Clock::default(),
-            caches: Caches::new(&settings, seed),
-            agenda: Agenda::default(),
-            plan: Plan { id, life: Life::default(), settings },
         }
-    }
-
-    /// No id that is given out from now on was given out in an earlier life.
-    pub(crate) fn begin_life(&mut self, life: Life) {
-        self.plan.life = life;
-        self.sessions.begin_life(life);
-        self.servers.begin_life(life);
-        self.servers.cancels.begin_life(life);
-    }
-
-    /// A waiting session leaves its queue.
-    pub(crate) fn leave_queue(&mut self, conn: ConnId) {
-        let session = &self.sessions[conn];
-        let SessionState::Waiting { ticket, wait_for, .. } = session.state() else {
-            unreachable!("only a waiting session is in a queue");
-        };
-        let pool = &mut self.pools[session.pool()];
-        pool.leave_queue(wait_for, session.claim().class(), ticket);
-        self.agenda.publish_shared(pool);
     }
 
     /// A read-only view of them.
     #[inline]
-    pub(crate) fn view(&self) -> View<'_> {
+    pub(crate) fn view<'a>(&'a self, plan: &'a Plan, caches: &'a Caches) -> View<'a> {
         View {
-            id: self.plan.id,
-            settings: &self.plan.settings,
+            settings: &plan.settings,
             sessions: &self.sessions,
             servers: &self.servers,
             pools: &self.pools,
-            stopping: &self.clock.stopping,
-            statistics: &self.caches.statistics,
+            stopping: &plan.stopping,
+            statistics: &caches.statistics,
             spared_until: self.clock.deadlines.spared_until(),
         }
     }
@@ -118,13 +97,24 @@ impl Tables {
             Kind::Login | Kind::Lookup | Kind::Peer => None,
         }
     }
+}
 
-    pub(crate) fn flow_mut(&mut self, conn: ConnId) -> Option<&mut Flow> {
-        match conn.kind() {
-            Kind::Client => self.sessions.get_mut(conn).map(|session| session.flow_mut()),
-            Kind::Server => self.servers.get_mut(conn).map(|server| server.flow_mut()),
-            Kind::Cancel => self.servers.cancels.get_mut(conn).map(|canceller| &mut canceller.flow),
-            Kind::Login | Kind::Lookup | Kind::Peer => None,
-        }
+/// A waiting session leaves its queue.
+pub(crate) fn leave_queue(sessions: &mut Sessions, pools: &mut Pools, step: &mut Step<'_>, conn: ConnId) {
+    let session = &sessions[conn];
+    let SessionState::Waiting { ticket, wait_for, .. } = session.state() else {
+        unreachable!("only a waiting session is in a queue");
+    };
+    let pool = &mut pools[session.pool()];
+    pool.leave_queue(wait_for, session.claim().class(), ticket);
+    step.agenda.publish_shared(pool);
+}
+
+pub(crate) fn flow_mut<'a>(sessions: &'a mut Sessions, servers: &'a mut Servers, conn: ConnId) -> Option<&'a mut Flow> {
+    match conn.kind() {
+        Kind::Client => sessions.get_mut(conn).map(|session| session.flow_mut()),
+        Kind::Server => servers.get_mut(conn).map(|server| server.flow_mut()),
+        Kind::Cancel => servers.cancels.get_mut(conn).map(|canceller| &mut canceller.flow),
+        Kind::Login | Kind::Lookup | Kind::Peer => None,
     }
 }

@@ -5,9 +5,10 @@
 //! | [`Sessions`] | sessions, what console clients keep, messages that are not whole yet |
 //! | [`Servers`] | servers, connections that carry a CancelRequest, what tests do to servers |
 //! | [`Pools`] | pools, refusals by pool, definitions of transactions that are not over |
-//! | [`Clock`] | timers, and the state of a shutdown |
+//! | [`Limiters`](crate::tables::limiters::Limiters) | this worker's part of limits, and who waits for them |
+//! | [`Clock`] | timers |
 //!
-//! [`Plan`] is what no rule changes while a step is under way.
+//! [`Plan`] is the same for a whole step.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
@@ -16,23 +17,28 @@ use link::server::Server;
 use link::session::Session;
 use machine::Settings;
 use queueing::refusals::Refusals;
+use session_state::catalogue::Definition;
 use units::deadline::Deadlines;
 use units::random::Random;
 use units::table::Table;
-use units::{Kind, Life, WorkerId};
+use units::{ConnId, Kind, Life, Time, WorkerId};
 
 use crate::chaos::{Chaos, chaos};
 use crate::tables::cancels::Cancels;
 use crate::tables::consoles::Consoles;
+use crate::tables::halves::Halves;
+use crate::tables::open_definitions::OpenDefinitions;
 use crate::tables::pool_table::PoolTable;
 use crate::tables::stopping::Stopping;
+use crate::tables::walk::Walk;
 
-/// Which worker it is, and its settings.
+/// Which worker it is, its settings, and the state of a shutdown.
 #[derive(Debug)]
 pub(crate) struct Plan {
     pub(crate) id: WorkerId,
     pub(crate) life: Life,
     pub(crate) settings: Arc<Settings>,
+    pub(crate) stopping: Stopping,
 }
 
 /// Clients that have logged in.
@@ -40,6 +46,8 @@ pub(crate) struct Plan {
 pub(crate) struct Sessions {
     pub(crate) table: Table<Session>,
     pub(crate) consoles: Consoles,
+    /// Messages that are not whole yet.
+    pub(crate) halves: Halves,
     /// Sessions that have ended and whose connections are not closed yet.
     pub(crate) departing: u32,
     /// Clients of the console that were let in.
@@ -61,21 +69,26 @@ pub(crate) struct Servers {
 pub(crate) struct Pools {
     pub(crate) table: PoolTable,
     pub(crate) refusals: Refusals,
+    /// Definitions of transactions that are not over.
+    pub(crate) definitions: OpenDefinitions,
     /// Servers lent to other workers.
     pub(crate) lends: u64,
 }
 
-/// Timers, and the state of a shutdown.
+/// Timers.
 #[derive(Debug, Default)]
 pub(crate) struct Clock {
     pub(crate) deadlines: Deadlines,
-    pub(crate) stopping: Stopping,
+    /// The sessions and servers that can move to another process, or are to end, are looked for in this order.
+    pub(crate) walk: Walk,
+    /// The steps so far.
+    pub(crate) steps: u64,
 }
 
 impl Sessions {
     pub(crate) fn new(id: WorkerId) -> Sessions {
         let table = Table::new(Kind::Client, id.0);
-        Sessions { table, consoles: Consoles::default(), departing: 0, console_logins: 0 }
+        Sessions { table, consoles: Consoles::default(), halves: Halves::default(), departing: 0, console_logins: 0 }
     }
 }
 
@@ -88,6 +101,18 @@ impl Servers {
             chaos: chaos(settings, id.0),
             random: Random::new(seed),
         }
+    }
+}
+
+impl Pools {
+    /// A transaction has defined something, and is not over.
+    pub(crate) fn note_definition(&mut self, now: Time, definition: &Definition) {
+        self.definitions.note(self.table.iter_mut(), now, definition);
+    }
+
+    /// The transaction of a server that has defined something is over; `lost`: the server is gone.
+    pub(crate) fn settle_definitions(&mut self, now: Time, server: ConnId, lost: bool) {
+        self.definitions.settle(self.table.iter_mut(), now, server, lost);
     }
 }
 

@@ -4,16 +4,22 @@ use std::sync::Arc;
 
 use connections::databases::{Address, Database, Host};
 use connections::encryption::Encryption;
+use link::caches::Caches;
 use link::server::{Group, Identity as ServerIdentity, Server};
 use link::session::{Newcomer, Session, WaitFor};
 use machine::arrival::Identity;
 use machine::observe::Peer;
 use machine::pids::PidKey;
-use machine::{Action, Actions, CancelSecret, Settings, Step};
+use machine::{Action, Actions, CancelSecret, Settings};
 use queueing::board::{Board, Cell};
 use queueing::classes::DEFAULT;
-use units::{ConnId, PoolId, PoolKey, Serial, Time, WorkerId};
+use units::{ConnId, Life, PoolId, PoolKey, Serial, Time, WorkerId};
 
+use crate::tables::agenda::Agenda;
+use crate::tables::owners::Plan;
+use crate::tables::step::Step;
+use crate::tables::stopping::Stopping;
+use crate::tables::view::View;
 use crate::tables::{Tables, timers};
 
 pub(crate) const POOL: PoolId = PoolId(0);
@@ -23,6 +29,9 @@ pub(crate) const THERE: WorkerId = WorkerId(1);
 
 pub(crate) struct Scene {
     pub(crate) tables: Tables,
+    pub(crate) plan: Plan,
+    pub(crate) caches: Caches,
+    pub(crate) agenda: Agenda,
     pub(crate) board: Board,
     pub(crate) actions: Actions,
     pub(crate) now: Time,
@@ -34,27 +43,41 @@ impl Scene {
         let mut settings = Settings { workers: 2, ..Settings::default() };
         change(&mut settings);
         let settings = Arc::new(settings);
-        let mut tables = Tables::new(HERE, Arc::clone(&settings), [1; 32]);
+        let mut tables = Tables::new(HERE, &settings, [1; 32]);
         let host = Address { host: Host::Name("db".to_owned()), port: 5432 };
         let database = Arc::new(Database::new("d", vec![host]));
         tables.pools.add(POOL, PoolKey { database: "d".into(), user: "u".into() }, 2, database, &settings);
-        Scene { tables, board: Board::new(2), actions: Actions::new(), now: Time(1_000_000_000), next_serial: 1 }
+        Scene {
+            tables,
+            caches: Caches::new(&settings, [1; 32]),
+            plan: Plan { id: HERE, life: Life::default(), settings, stopping: Stopping::default() },
+            agenda: Agenda::default(),
+            board: Board::new(2),
+            actions: Actions::new(),
+            now: Time(1_000_000_000),
+            next_serial: 1,
+        }
     }
 
     /// Changes the settings, as far as the pool's rules follow them.
     pub(crate) fn configure(&mut self, change: impl FnOnce(&mut Settings)) {
-        change(Arc::make_mut(&mut self.tables.plan.settings));
-        self.tables.pools[POOL].configure(&self.tables.plan.settings);
+        change(Arc::make_mut(&mut self.plan.settings));
+        self.tables.pools[POOL].configure(&self.plan.settings);
     }
 
     /// Runs a rule.
     pub(crate) fn run<T>(&mut self, rule: impl FnOnce(&mut Tables, &mut Step<'_>) -> T) -> T {
-        let mut step = Step { now: self.now, board: &self.board, actions: &mut self.actions };
+        let machine = machine::Step { now: self.now, board: &self.board, actions: &mut self.actions };
+        let mut step = Step { machine, plan: &self.plan, caches: &mut self.caches, agenda: &mut self.agenda };
         let done = rule(&mut self.tables, &mut step);
-        while let Some(timer) = self.tables.agenda.next_timer() {
+        while let Some(timer) = step.agenda.next_timer() {
             timers::arm(&mut self.tables, &mut step, timer);
         }
         done
+    }
+
+    pub(crate) fn view(&self) -> View<'_> {
+        self.tables.view(&self.plan, &self.caches)
     }
 
     /// What rules have asked for since this was called last.
@@ -73,16 +96,16 @@ impl Scene {
         self.next_serial += 1;
         let pool = &mut tables.pools[POOL];
         let address = Arc::new(pool.take_host(idle_since));
-        let parameters = Arc::new(tables.caches.tracked.empty());
+        let parameters = Arc::new(self.caches.tracked.empty());
         let database = Arc::clone(pool.database());
-        let encryption = Encryption::new(&tables.plan.settings.global.tls, &address);
+        let encryption = Encryption::new(&self.plan.settings.global.tls, &address);
         let identity = |name| ServerIdentity::new((serial, name), &address, encryption, database, 0, idle_since);
         let make = |name| Server::connecting(idle_since, POOL, identity(name), parameters);
         let conn = tables.servers.insert_with(make);
         pool.servers_mut().enter(Group::Opening);
         let server = &mut tables.servers[conn];
         server.log_in();
-        pool.turn(idle_since, conn, server, Server::free, tables.agenda.unpublished());
+        pool.turn(idle_since, conn, server, Server::free, self.agenda.unpublished());
         conn
     }
 
@@ -93,7 +116,7 @@ impl Scene {
     /// A session whose client has this secret for cancel requests.
     pub(crate) fn session_with(&mut self, cancel_secret: CancelSecret) -> ConnId {
         let now = self.now;
-        let parameters = Arc::new(self.tables.caches.tracked.empty());
+        let parameters = Arc::new(self.caches.tracked.empty());
         let serial = Serial(self.next_serial);
         self.next_serial += 1;
         let make = |name| {

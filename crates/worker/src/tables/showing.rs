@@ -353,7 +353,7 @@ mod tests {
         for number in 0..count {
             scene.waiter(oldest + Duration::from_millis(number * 7 % count));
         }
-        let view = scene.tables.view();
+        let view = scene.view();
         let shown = view.clients_shown(Look::Busy);
         let since: Vec<_> = shown.iter().filter_map(|client| client.times.waiting_since).collect();
         let expected = (0..limits::WAITING_SHOWN_MAX as u64).map(|number| oldest + Duration::from_millis(number));

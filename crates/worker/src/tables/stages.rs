@@ -14,8 +14,13 @@ pub(crate) enum Stage {
     EndRound,
     /// The deadlines that have passed, one after the other.
     Deadlines,
+    /// A stop has begun.
+    Stop,
+    /// New settings are in force; these were before.
+    Reload(Arc<Settings>),
     /// A reload: its pools, one after the other; then limits, sessions, servers, and SUSPEND or RESUME.
     Pools(Box<ReloadedPools>),
+    Limits(Arc<Settings>),
     /// KILL was ordered for this pool, and its sessions have ended: its servers are closed.
     KillServers(PoolId),
     Sessions(Arc<Settings>, IntoIter<ConnId>),

@@ -36,7 +36,7 @@ mod tests {
         let mut is_checked = |uses: u32, idle: Duration| {
             (scene.tables.servers[conn].work().uses()..uses)
                 .for_each(|_| scene.tables.servers[conn].work_mut().count_use());
-            is_stale(scene.now + idle, &scene.tables.servers[conn], &scene.tables.plan.settings)
+            is_stale(scene.now + idle, &scene.tables.servers[conn], &scene.plan.settings)
         };
         let moment = Duration::from_millis(1);
         assert!(!is_checked(0, moment) && is_checked(0, LOGIN_COUNTS_FOR + moment));

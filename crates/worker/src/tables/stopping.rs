@@ -1,9 +1,6 @@
 //! The state of a worker's shutdown.
 
 use machine::mail::Stop;
-use units::Time;
-
-use crate::tables::walk::Walk;
 
 /// How the worker is to stop, if it is.
 #[derive(Debug, Default)]
@@ -11,8 +8,6 @@ pub(crate) struct Stopping {
     how: Option<Stop>,
     is_finished: bool,
     hand_over: HandOver,
-    /// Who can move, or is to end.
-    pub(crate) walk: Walk,
 }
 
 /// Whether another process takes our place. Unlike a stop it can be taken back: the other process may die.
@@ -33,7 +28,6 @@ impl Stopping {
             return false;
         }
         self.how = Some(how);
-        self.walk.begin();
         true
     }
 
@@ -41,14 +35,12 @@ impl Stopping {
     pub(crate) fn hand_over(&mut self) {
         if self.hand_over == HandOver::No {
             self.hand_over = HandOver::Moving;
-            self.walk.begin();
         }
     }
 
     /// It has taken too long.
     pub(crate) fn end_what_stays(&mut self) {
         self.hand_over = HandOver::Ending;
-        self.walk.begin();
     }
 
     /// The other process is gone: only an ordered stop still holds.
@@ -82,11 +74,6 @@ impl Stopping {
     /// Whether it is looked at the end of each round who can move, or is to end.
     pub(crate) fn walks(&self) -> bool {
         self.hands_over() || self.ends_sessions()
-    }
-
-    /// When it is looked next, if no event comes before.
-    pub(crate) fn walks_at(&self) -> Option<Time> {
-        self.walk.next_at().filter(|_| self.walks())
     }
 
     /// What the stop still waits for. `None`: there is no stop, or it was reported as finished.

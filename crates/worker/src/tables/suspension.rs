@@ -13,39 +13,40 @@
 
 use link::server::ServerState;
 use link::session::SessionState;
-use machine::Step;
 use machine::arrival::ConsoleRights;
 use machine::sabotage::{Fault, does};
 use machine::snapshot::SuspendedCounts;
 use units::{ConnId, limits};
 
-use crate::tables::Tables;
+use crate::tables;
+use crate::tables::owners::{Clock, Plan, Servers, Sessions};
+use crate::tables::step::Step;
 
 /// SUSPEND has been ordered.
-pub(crate) fn begin(tables: &mut Tables, step: &mut Step<'_>) {
-    for conn in tables.sessions.ids() {
-        hold_session(tables, step, conn);
+pub(crate) fn begin(sessions: &mut Sessions, servers: &mut Servers, step: &mut Step<'_>) {
+    for conn in sessions.ids() {
+        hold_session(sessions, step, conn);
     }
-    for conn in tables.servers.ids() {
-        hold_server(tables, step, conn);
+    for conn in servers.ids() {
+        hold_server(servers, step, conn);
     }
 }
 
 /// RESUME has been.
-pub(crate) fn end(tables: &mut Tables, step: &mut Step<'_>) {
-    tables.clock.deadlines.spare_until(step.now + limits::RESUME_GRACE);
-    for conn in tables.sessions.ids().into_iter().chain(tables.servers.ids()) {
-        if let Some(flow) = tables.flow_mut(conn) {
+pub(crate) fn end(sessions: &mut Sessions, servers: &mut Servers, clock: &mut Clock, step: &mut Step<'_>) {
+    clock.deadlines.spare_until(step.now + limits::RESUME_GRACE);
+    for conn in sessions.ids().into_iter().chain(servers.ids()) {
+        if let Some(flow) = tables::flow_mut(sessions, servers, conn) {
             step.actions.hold(conn, flow, false);
         }
     }
 }
 
 /// A session has just come, or SUSPEND has been ordered.
-pub(crate) fn hold_session(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
-    let is_suspended = tables.plan.settings.orders.is_suspended();
+pub(crate) fn hold_session(sessions: &mut Sessions, step: &mut Step<'_>, conn: ConnId) {
+    let is_suspended = step.plan.settings.orders.is_suspended();
     // It may have ended since it was asked for.
-    let Some(session) = tables.sessions.get_mut(conn).filter(|_| is_suspended) else { return };
+    let Some(session) = sessions.get_mut(conn).filter(|_| is_suspended) else { return };
     if !matches!(session.state(), SessionState::Console { .. }) {
         step.actions.hold(conn, session.flow_mut(), true);
     }
@@ -53,37 +54,37 @@ pub(crate) fn hold_session(tables: &mut Tables, step: &mut Step<'_>, conn: ConnI
 
 /// A server has become free, its socket has taken everything, or no longer does, or SUSPEND has been ordered.
 #[inline]
-pub(crate) fn hold_server(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
-    if !tables.plan.settings.orders.is_suspended() {
+pub(crate) fn hold_server(servers: &mut Servers, step: &mut Step<'_>, conn: ConnId) {
+    if !step.plan.settings.orders.is_suspended() {
         return;
     }
     // It may have been closed in this step.
-    let Some(server) = tables.servers.get_mut(conn) else { return };
+    let Some(server) = servers.get_mut(conn) else { return };
     let is_used = match server.state() {
         ServerState::Linked(_) | ServerState::Own(_) | ServerState::Idle | ServerState::Listening => true,
         ServerState::Connecting | ServerState::LoggingIn(_) | ServerState::Busy(_) => false,
         ServerState::Draining { .. } | ServerState::Held => false,
     };
     if is_used {
-        let holds = server.flow().is_clear() && !does(&tables.plan.settings, Fault::ReadSuspended);
+        let holds = server.flow().is_clear() && !does(&step.plan.settings, Fault::ReadSuspended);
         step.actions.hold(conn, server.flow_mut(), holds);
     }
 }
 
 /// What SUSPEND waits for here. Who is being closed is not waited for.
-pub(crate) fn counts(tables: &Tables) -> Option<SuspendedCounts> {
-    if !tables.plan.settings.orders.is_suspended() {
+pub(crate) fn counts(sessions: &Sessions, servers: &Servers, plan: &Plan) -> Option<SuspendedCounts> {
+    if !plan.settings.orders.is_suspended() {
         return None;
     }
     let mut counts = SuspendedCounts::default();
-    for (_, session) in tables.sessions.iter() {
+    for (_, session) in sessions.iter() {
         match session.state() {
             SessionState::Console { rights, .. } => counts.consoles += u32::from(rights == ConsoleRights::Admin),
             SessionState::Leaving { .. } => {}
             _ => counts.unsent += u32::from(!session.flow().is_clear()),
         }
     }
-    let unsent = tables.servers.iter().filter(|(_, server)| !server.flow().is_clear()).count();
+    let unsent = servers.iter().filter(|(_, server)| !server.flow().is_clear()).count();
     counts.unsent += unsent as u32;
     Some(counts)
 }

@@ -1,24 +1,13 @@
-//! Read-only questions about a worker: what sessions wait for, which would be served, and lines for the log.
+//! A worker's tables, read-only: for the console, and for deadlines.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use link::listening::pid_in_notifications;
-use link::notifiers::Notifiers;
-use link::pool::Pool;
-use link::request_refusal::RequestRefusal;
-use link::server::{CloseReason, LimitWait, Server};
-use link::session::{Admission, Session, SessionState, WaitFor};
+use link::server::Server;
+use link::session::Session;
 use link::statistics::Statistics;
-use machine::observe::{About, Fact, Level, Topic};
-use machine::{Settings, Step};
-use queueing::board::Board;
-use queueing::classes::ClassId;
-use queueing::queue::Stranger;
-use settings::PoolMode;
+use machine::Settings;
+use units::Time;
 use units::table::Table;
-use units::{ConnId, PoolId, Time, WorkerId, limits};
-use wire::backend::Status;
 
 use crate::tables::owners::Pools;
 use crate::tables::stopping::Stopping;
@@ -26,7 +15,6 @@ use crate::tables::stopping::Stopping;
 /// A worker's tables, read-only.
 #[derive(Copy, Clone, Debug)]
 pub struct View<'a> {
-    pub(crate) id: WorkerId,
     pub(crate) settings: &'a Settings,
     pub(crate) sessions: &'a Table<Session>,
     pub(crate) servers: &'a Table<Server>,
@@ -38,176 +26,6 @@ pub struct View<'a> {
 }
 
 impl View<'_> {
-    pub(crate) fn log_session(&self, step: &mut Step<'_>, conn: ConnId, level: Level, topic: Topic, text: String) {
-        let session = &self.sessions[conn];
-        step.actions.tell(Fact::new(level, topic, session.about(conn), text));
-    }
-
-    pub(crate) fn log_server(&self, step: &mut Step<'_>, conn: ConnId, level: Level, topic: Topic, text: String) {
-        let server = &self.servers[conn];
-        let pool = &self.pools[server.pool()];
-        let about = About::Server {
-            conn,
-            name: server.identity().name(),
-            database: pool.key().database.clone(),
-            user: pool.key().user.clone(),
-            address: server.identity().address().clone(),
-        };
-        let fact = Fact::new(level, topic, about, text);
-        step.actions.tell(fact);
-    }
-
-    pub(crate) fn words_of_end(&self, step: &Step<'_>, conn: ConnId, why: &CloseReason) -> String {
-        format!("closing because: {why} (age={}s)", self.age(step, conn))
-    }
-
-    pub(crate) fn age(&self, step: &Step<'_>, conn: ConnId) -> u64 {
-        self.servers.get(conn).map_or(0, |server| step.now.since(server.identity().connected_at()).as_secs())
-    }
-
-    /// Whether a session survives the loss of its server, and how many answers (one or none) it is owed.
-    pub(crate) fn outlives(&self, server: &Server, session: ConnId) -> Option<usize> {
-        let (answers, batch) = server.ledger().owing();
-        let session = self.sessions.get(session)?;
-        let in_answer = server.incoming().is_within_answer();
-        let in_transaction = server.transaction().status() != Status::Idle || batch || server.ledger().is_skipping();
-        let alone = answers == 0 || (answers == 1 && session.incoming().inbox().is_empty());
-        let pool = self.pools.get(server.pool())?;
-        let mode = pool.rules().mode();
-        // No server is opened any more for a database that a reload has removed.
-        let free = !pool.is_removed() && session.tracker().is_none_or(|tracker| tracker.outlives_server());
-        let goes_on = free && mode != PoolMode::Session && alone && !in_answer && !in_transaction && !session.is_torn();
-        goes_on.then_some(answers)
-    }
-
-    /// Whether nobody would know what became of a session's query if the session ended now. Only where texts are read is this known.
-    pub(crate) fn may_be_committing(&self, conn: ConnId) -> bool {
-        // It may have ended in this step.
-        let Some(session) = self.sessions.get(conn) else { return false };
-        let follows = self.pools.get(session.pool()).is_some_and(|pool| pool.rules().follows());
-        let server = session.server().and_then(|server| self.servers.get(server));
-        follows && server.is_some_and(|server| server.may_commit())
-    }
-
-    /// The wait of a linked session for a limit.
-    pub(crate) fn limit_wait(&self, session: &Session) -> Option<LimitWait> {
-        let Admission::Waits { .. } = session.claim().admission() else { return None };
-        Some(self.servers.get(session.server()?)?.hold().limit_wait())
-    }
-
-    /// If a waiter's deadline has passed: since when it has waited, and its deadline.
-    pub(crate) fn late(&self, now: Time, conn: ConnId) -> Option<(Time, u32)> {
-        let session = self.sessions.get(conn)?;
-        let (since, deadline_ms) = match session.state() {
-            SessionState::Waiting { since, deadline_ms, .. } => (since, deadline_ms),
-            _ => self.limit_wait(session).map(|wait| (wait.since(), wait.deadline_ms()))?,
-        };
-        let is_late = deadline_ms > 0 && now >= since + Duration::from_millis(deadline_ms.into());
-        is_late.then_some((since, deadline_ms))
-    }
-
-    /// The reason and DETAIL for a session whose wait ends, with `max_pinned` if it waited for that.
-    pub(crate) fn with_pin_limit(&self, conn: ConnId, why: RequestRefusal, detail: String) -> (RequestRefusal, String) {
-        match self.pin_limit(conn) {
-            Some(limit) => (why.pinned(), format!("{detail} {limit}")),
-            None => (why, detail),
-        }
-    }
-
-    /// If a session waits because of `max_pinned`: the DETAIL that says so.
-    pub(crate) fn pin_limit(&self, conn: ConnId) -> Option<String> {
-        let session = self.sessions.get(conn)?;
-        let SessionState::Waiting { wait_for: WaitFor::Pin, .. } = session.state() else { return None };
-        self.pools.get(session.pool()).map(|pool| format!("max_pinned={}", pool.rules().max_pinned()))
-    }
-
-    /// The other worker, with its oldest waiter's time, that is to get a server before this worker's oldest waiter, by
-    /// what the board shows.
-    pub(crate) fn stranger(&self, now: Time, board: &Board, pool: &Pool) -> Option<(WorkerId, Time)> {
-        if now < pool.exchange().lends_refused_until() {
-            return None;
-        }
-        if pool.queue().is_counted() {
-            return self.stranger_by_class(now, board, pool);
-        }
-        let workers = 0..self.settings.workers;
-        let waiting = workers.map(WorkerId).filter(|&worker| worker != self.id).filter_map(|worker| {
-            let since = board.cell(pool.id(), worker).waiting_since;
-            // The board may be out of date: one server for one waiter.
-            let fed = || pool.exchange().has_fed(worker, since);
-            (since != Time::NEVER && !fed()).then_some((worker, since))
-        });
-        let (worker, since) = waiting.min_by_key(|&(_, since)| since)?;
-        let head_start = pool.servers().patience();
-        let own = pool.waiting_since();
-        // A session that has waited for less gets a server of its own worker sooner than a lent one.
-        let patient = since + head_start <= now;
-        let own_first = machine::sabotage::serves_own_first(self.settings) && own != Time::NEVER;
-        let yields = own == Time::NEVER || pool.yields_to(board.cell(pool.id(), worker), since, own);
-        (patient && since + head_start < own && yields && !own_first).then_some((worker, since))
-    }
-
-    /// Like [`View::stranger`], where there are classes. A waiter of the class that is next here must have waited
-    /// longer by the pool's patience, since it gets a server of its own worker sooner. A waiter of another class need
-    /// not: its worker may have no servers left, and servers go where its class has waited longest.
-    pub(crate) fn stranger_by_class(&self, now: Time, board: &Board, pool: &Pool) -> Option<(WorkerId, Time)> {
-        let own = pool.queue().next_class(now);
-        let head_start = |class| match own {
-            Some(own) if own != class => limits::STRANGER,
-            Some(_) | None => pool.servers().patience(),
-        };
-        let workers = (0..self.settings.workers).map(WorkerId).filter(|worker| *worker != self.id);
-        let strangers = workers.flat_map(|worker| {
-            let cells = board.classes(pool.id(), worker).iter().enumerate();
-            cells.map(move |(index, cell)| Stranger { worker, class: ClassId(index as u8), since: cell.waiting_since })
-        });
-        let waiting = strangers.filter(|stranger| {
-            // The board may be out of date: one server for one waiter.
-            let fed = || pool.exchange().has_fed(stranger.worker, stranger.since);
-            stranger.since != Time::NEVER && stranger.since + head_start(stranger.class) <= now && !fed()
-        });
-        let stranger = pool.queue().first_of(waiting, now)?;
-        let yields = pool.queue().yields_to(&stranger, head_start(stranger.class), now);
-        yields.then_some((stranger.worker, stranger.since))
-    }
-
-    /// Of the servers used last, the first that has the session's state, so that nothing has to be replayed. If there
-    /// is none, the one used last.
-    pub(crate) fn fitting(&self, pool: &Pool, session: Option<ConnId>) -> Option<ConnId> {
-        let last = *pool.servers().idle().back()?;
-        let session = session.and_then(|session| self.sessions.get(session));
-        let wanted = session.and_then(|session| session.tracker()).map(|tracker| tracker.state());
-        let wanted = wanted.filter(|state| !state.is_initial());
-        let fits = |server: &ConnId| {
-            let found = self.servers.get(*server).and_then(|server| server.kept().session_state());
-            match (wanted, found) {
-                (Some(wanted), Some(found)) => Arc::ptr_eq(wanted, found) || wanted == found,
-                (wanted, found) => wanted.is_none() && found.is_none(),
-            }
-        };
-        if fits(&last) {
-            return Some(last);
-        }
-        let mut others = pool.servers().idle().iter().rev().skip(1).take(limits::FITTING_MAX - 1);
-        Some(others.find(|server| fits(server)).copied().unwrap_or(last))
-    }
-
-    pub(crate) fn waits_for_listener(&self, conn: ConnId) -> bool {
-        self.sessions.get(conn).is_some_and(Session::waits_for_listener)
-    }
-
-    /// The process ids in notifications by sessions of a pool on this worker, and those that their clients know.
-    pub(crate) fn notifiers(&self, id: PoolId) -> Notifiers {
-        let servers = self.servers.iter().map(|(_, server)| server).filter(|server| server.pool() == id);
-        servers.filter_map(|server| Some((server.backend().pid, self.notifier(server)?))).collect()
-    }
-
-    /// The process id of the session that ran NOTIFY last on a server, as its client knows it; of the linked session if none did.
-    fn notifier(&self, server: &Server) -> Option<i32> {
-        let linked = || server.session().map(|conn| pid_in_notifications(&self.sessions[conn], conn, server));
-        server.traces().notified_by().or_else(linked)
-    }
-
     /// How much longer than a waiter of this worker another worker's must have waited to be served first (I7).
     #[must_use]
     pub fn patience(&self, pool: units::id::PoolId) -> Option<Duration> {
