@@ -157,6 +157,16 @@ impl Unlinked<'_> {
     }
 }
 
+impl Session {
+    /// Whether these bytes are all that it has sent and not got an answer for, and begin with a complete message that only a server can
+    /// answer. False also where its state is followed.
+    #[inline(always)]
+    #[must_use]
+    pub fn begins_with(&self, bytes: &[u8]) -> bool {
+        self.incoming.is_between() && self.facts.tracker.is_none() && begins_with_work(bytes)
+    }
+}
+
 /// Whether the bytes begin with a complete message that only a server can answer.
 #[inline]
 pub fn begins_with_work(bytes: &[u8]) -> bool {

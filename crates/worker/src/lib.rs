@@ -562,10 +562,14 @@ impl machine::Machine for Worker {
         if self.plan.settings.orders.is_suspended() {
             return None;
         }
-        let clock = &self.tables.clock;
+        let Tables { clock, limiters, .. } = &self.tables;
+        let next = clock.deadlines.next();
+        if limiters.next_at().is_none() && !self.plan.stopping.walks() {
+            return next;
+        }
         let walk_at = clock.walk.next_at().filter(|_| self.plan.stopping.walks());
-        let others = [self.tables.limiters.next_at(), walk_at];
-        others.into_iter().flatten().fold(clock.deadlines.next(), |next, at| Some(next.map_or(at, |next| next.min(at))))
+        let others = [limiters.next_at(), walk_at];
+        others.into_iter().flatten().fold(next, |next, at| Some(next.map_or(at, |next| next.min(at))))
     }
 
     fn awaits_round_end(&self) -> bool {

@@ -162,11 +162,37 @@ impl Tables {
         }
         self.sessions.halves.forget(conn);
         let class = self.class_for(step, conn, bytes);
-        match links::begin(&mut self.sessions, &mut self.servers, &mut self.pools, step, conn, bytes, class.0) {
-            AtOnce::Done => {}
+        let session = &mut self.sessions.table[conn];
+        let pool = &mut self.pools[session.pool()];
+        let began = links::begin(session, &mut self.servers, pool, step, conn, bytes, class.0);
+        self.go_on_from(step, conn, bytes, began, class);
+    }
+
+    /// A session has asked for a server for `bytes`, in this class.
+    #[inline(always)]
+    fn go_on_from(
+        &mut self,
+        step: &mut Step<'_>,
+        conn: ConnId,
+        bytes: &[u8],
+        began: AtOnce,
+        class: (ClassId, Commented),
+    ) {
+        match began {
+            AtOnce::Done => self.sent_plainly(step, conn),
             // The text was read already, and is read again for its effects.
             AtOnce::Linked(conn) => self.read_requests(step, conn, bytes, Source::Chunk, 0, false),
             AtOnce::Declined => self.acquire_for(step, conn, bytes, Source::Chunk, 0, class),
+        }
+    }
+
+    /// A session's query was sent by the fast case.
+    #[inline(always)]
+    fn sent_plainly(&mut self, step: &mut Step<'_>, conn: ConnId) {
+        if machine::sabotage::is_on(&step.plan.settings)
+            && let Some(server) = self.sessions[conn].server()
+        {
+            links::release_if_done(&mut self.sessions, &mut self.servers, &mut self.pools, step, server);
         }
     }
 
@@ -256,9 +282,10 @@ impl Tables {
 
     fn client_said(&mut self, step: &mut Step<'_>, conn: ConnId, bytes: &[u8]) {
         // It may have been closed in this round.
-        let Some(session) = self.sessions.get_mut(conn) else { return };
+        let Some(session) = self.sessions.table.get_mut(conn) else { return };
         session.progresses(step.now);
-        if let Some(pool) = self.pools.get_mut(session.pool()) {
+        let mut pool = self.pools.get_mut(session.pool());
+        if let Some(pool) = &mut pool {
             pool.counts_mut().count_received(bytes.len());
         }
         match session.state() {
@@ -273,6 +300,19 @@ impl Tables {
                 } else {
                     self.requests(step, conn, bytes, Source::Chunk, 0);
                 }
+            }
+            // The most frequent case.
+            SessionState::Idle { .. }
+                if self.limiters.is_none()
+                    && step.plan.settings.classes.is_single()
+                    && session.begins_with(bytes)
+                    && pool.is_some() =>
+            {
+                self.sessions.halves.forget(conn);
+                let Some(pool) = pool else { return };
+                let class = session.claim().class();
+                let began = links::begin(session, &mut self.servers, pool, step, conn, bytes, class);
+                self.go_on_from(step, conn, bytes, began, (class, Commented::Unread));
             }
             SessionState::Idle { .. } if session.incoming().inbox().is_empty() && !session.waits_for_listener() => {
                 self.begin_first(step, conn, bytes);
@@ -302,12 +342,22 @@ impl Tables {
     /// A server has become free: it serves the next waiting session, if there is one.
     #[inline]
     pub(crate) fn place(&mut self, step: &mut Step<'_>, server: ConnId) {
-        let is_limited = !self.limiters.is_none();
-        let began = if is_limited {
-            AtOnce::Declined
-        } else {
-            links::serve_next(&mut self.sessions, &mut self.servers, &mut self.pools, step, server)
+        // Deliberate faults are only in the general path.
+        let is_special = links::is_special(&self.servers, step.plan) || machine::sabotage::is_on(&step.plan.settings);
+        let began = match self.servers.get_mut(server) {
+            Some(value) if self.limiters.is_none() && !is_special => {
+                let pool = &mut self.pools[value.pool()];
+                links::serve_next(&mut self.sessions, (server, value), pool, step)
+            }
+            // It may have been closed since it became free.
+            _ => AtOnce::Declined,
         };
+        self.go_on_with(step, server, began);
+    }
+
+    /// A free server was offered to the session that has waited longest.
+    #[inline(always)]
+    fn go_on_with(&mut self, step: &mut Step<'_>, server: ConnId, began: AtOnce) {
         let served = match began {
             AtOnce::Done => return,
             AtOnce::Linked(conn) => Some(conn),
@@ -391,13 +441,16 @@ impl Tables {
         // The server may have been closed in this step, which ends the session too.
         let Some(server) = self.servers.get_mut(server_id) else { return };
         let pool = &mut self.pools[session.pool()];
+        let pool_times_links = pool.rules().times_links();
         let mut link = Link::new((conn, session), (server_id, server), pool);
         if may_be_lone
             && let Some(mut plain) = link.plain()
             && plain.send_query(step.now, (bytes, source, at), step.caches, step.machine.actions)
         {
-            let (sessions, servers, pools) = (&mut self.sessions, &mut self.servers, &mut self.pools);
-            return links::sent_plainly(sessions, servers, pools, step, conn, server_id);
+            if pool_times_links {
+                step.agenda.arm(Owner::Conn(conn));
+            }
+            return self.sent_plainly(step, conn);
         }
         if link.session().incoming().discards_batch() {
             return self.pass_over_refused(step, conn, bytes, source, at);
@@ -486,7 +539,7 @@ impl Tables {
     /// Bytes of a server that has logged in.
     #[inline(always)]
     fn answers(&mut self, step: &mut Step<'_>, conn: ConnId, bytes: &[u8], source: Source) {
-        let others = definitions::other_workers(step.plan);
+        let is_special = links::is_special(&self.servers, step.plan);
         let server = &mut self.servers.table[conn];
         server.count_drained(bytes.len());
         let client = server.session();
@@ -506,9 +559,10 @@ impl Tables {
                     plain.pass_on(bytes.len());
                     let id = *id;
                     step.actions.send(id, source, 0, bytes.len());
-                    let may_end = status == Some(Status::Idle) && self.servers.chaos.is_none();
+                    let may_end = status == Some(Status::Idle) && !is_special;
                     if may_end && links::end_plainly(plain, step) {
-                        return;
+                        let began = links::serve_next(&mut self.sessions, (conn, server), pool, step);
+                        return self.go_on_with(step, conn, began);
                     }
                     if !links::release_if_done(&mut self.sessions, &mut self.servers, &mut self.pools, step, conn) {
                         findings::stays_linked(
@@ -525,6 +579,7 @@ impl Tables {
                 }
             }
         }
+        let others = definitions::other_workers(step.plan);
         let notifiers = listener::notifiers(&self.sessions, &self.servers, conn);
         let server = &mut self.servers[conn];
         let pool = &mut self.pools[server.pool()];

@@ -10,10 +10,10 @@ use link::Link;
 use link::checking::{Leaves, may_leave};
 use link::following::may_lose_own;
 use link::plain::Plain;
-use link::pool::LocalBuffers;
+use link::pool::{LocalBuffers, Pool};
 use link::rebasing;
-use link::server::{CloseReason, ServerState};
-use link::session::{Admission, SessionState, WaitFor};
+use link::server::{CloseReason, Server, ServerState};
+use link::session::{Admission, Session, SessionState, WaitFor};
 use machine::action::Source;
 use machine::sabotage::releases_early;
 use queueing::classes::ClassId;
@@ -42,11 +42,11 @@ pub(crate) enum AtOnce {
 
 /// Links a session of this class that has no server to an idle one. The session has only `bytes`, which begin with a
 /// whole message.
-#[inline(never)]
+#[inline(always)]
 pub(crate) fn begin(
-    sessions: &mut Sessions,
+    session: &mut Session,
     servers: &mut Servers,
-    pools: &mut Pools,
+    pool: &mut Pool,
     step: &mut Step<'_>,
     conn: ConnId,
     bytes: &[u8],
@@ -55,8 +55,6 @@ pub(crate) fn begin(
     if is_special(servers, step.plan) || step.plan.settings.global.servers.server_round_robin {
         return AtOnce::Declined;
     }
-    let session = &mut sessions[conn];
-    let pool = &mut pools[session.pool()];
     // Without one the session waits.
     let Some(&server_id) = pool.servers().idle().back() else { return AtOnce::Declined };
     let server = &mut servers[server_id];
@@ -69,29 +67,17 @@ pub(crate) fn begin(
         return AtOnce::Declined;
     }
     link.session_mut().requests(step.now);
-    if begin_plainly(step, link, (bytes, Source::Chunk, 0)) {
-        sent_plainly(sessions, servers, pools, step, conn, server_id);
-        return AtOnce::Done;
-    }
-    AtOnce::Linked(conn)
+    if begin_plainly(step, &mut link, (bytes, Source::Chunk, 0)) { AtOnce::Done } else { AtOnce::Linked(conn) }
 }
 
 /// A server has become free: it serves the next waiting session, if there is one.
-#[inline(never)]
+#[inline(always)]
 pub(crate) fn serve_next(
     sessions: &mut Sessions,
-    servers: &mut Servers,
-    pools: &mut Pools,
+    (server_id, server): (ConnId, &mut Server),
+    pool: &mut Pool,
     step: &mut Step<'_>,
-    server_id: ConnId,
 ) -> AtOnce {
-    // Deliberate faults are only in the general path.
-    if is_special(servers, step.plan) || machine::sabotage::is_on(&step.plan.settings) {
-        return AtOnce::Declined;
-    }
-    // It may have been closed since it became free.
-    let Some(server) = servers.get_mut(server_id) else { return AtOnce::Declined };
-    let pool = &mut pools[server.pool()];
     let is_asked = pool.known().is_awaited() || pool.known().is_overdue(step.now);
     let is_shared = pool.exchange().is_shared()
         || !pool.servers().own().queue().is_empty()
@@ -107,67 +93,60 @@ pub(crate) fn serve_next(
         let is_used = pool.known().is_due(step.now, pool.servers().idle().len() > 1) || pool.is_vacating(step.now);
         return if is_used { AtOnce::Declined } else { AtOnce::Done };
     };
-    let (conn, session) = (waiter.session, &mut sessions[waiter.session]);
+    serve(&mut sessions[waiter.session], waiter.session, (server_id, server), pool, step)
+}
+
+/// Links the session that has waited longest to a server that has become free.
+#[inline(never)]
+fn serve(
+    session: &mut Session,
+    conn: ConnId,
+    server: (ConnId, &mut Server),
+    pool: &mut Pool,
+    step: &mut Step<'_>,
+) -> AtOnce {
     let SessionState::Waiting { wait_for: WaitFor::Server, deadline_ms: 0, .. } = session.state() else {
         return AtOnce::Declined;
     };
     let inbox = session.incoming_mut().take_inbox();
     let source = step.actions.next_kept();
-    let mut link = Link::new((conn, session), (server_id, server), pool);
+    let mut link = Link::new((conn, session), server, pool);
     if !link.plain().is_some_and(|mut plain| plain.fits(&inbox, &step.caches.server_names)) {
-        sessions[conn].incoming_mut().put_back(inbox);
+        link.session_mut().incoming_mut().put_back(inbox);
         return AtOnce::Declined;
     }
     link.pool_mut().queue_mut().pop(step.now);
-    let id = link.pool().id();
-    let is_sent = begin_plainly(step, link, (&inbox, source, 0));
-    let pool = &pools[id];
-    if pool.queue().has_waiters() && !pool.asks_no_more(step.now) {
-        step.agenda.feed(id);
+    let is_sent = begin_plainly(step, &mut link, (&inbox, source, 0));
+    if link.pool().queue().has_waiters() && !link.pool().asks_no_more(step.now) {
+        step.agenda.feed(link.pool().id());
     }
     if is_sent {
         step.actions.keep(inbox);
-        if pool.rules().times_links() {
-            step.agenda.arm(Owner::Conn(conn));
-        }
         return AtOnce::Done;
     }
-    sessions[conn].incoming_mut().put_back(inbox);
+    link.session_mut().incoming_mut().put_back(inbox);
     AtOnce::Linked(conn)
 }
 
 /// Whether all links must take the general path.
 #[inline]
-fn is_special(servers: &Servers, plan: &Plan) -> bool {
+pub(crate) fn is_special(servers: &Servers, plan: &Plan) -> bool {
     plan.stopping.has_begun() || servers.chaos.is_some()
 }
 
 /// Links, and sends the query if it has no effect except its answer. Returns whether it was sent.
 #[inline(always)]
-fn begin_plainly(step: &mut Step<'_>, mut link: Link<'_>, bytes: (&[u8], Source, usize)) -> bool {
+fn begin_plainly(step: &mut Step<'_>, link: &mut Link<'_>, bytes: (&[u8], Source, usize)) -> bool {
     link.begin(step.now, &step.plan.settings, step.agenda.unpublished());
-    link.plain().is_some_and(|mut plain| plain.send_query(step.now, bytes, step.caches, step.machine.actions))
+    let Some(mut plain) = link.plain() else { return false };
+    let is_sent = plain.send_query(step.now, bytes, step.caches, step.machine.actions);
+    if is_sent && link.pool().rules().times_links() {
+        step.agenda.arm(Owner::Conn(link.session_id()));
+    }
+    is_sent
 }
 
-/// A session's query was sent to its server by the fast case.
-#[inline]
-pub(crate) fn sent_plainly(
-    sessions: &mut Sessions,
-    servers: &mut Servers,
-    pools: &mut Pools,
-    step: &mut Step<'_>,
-    conn: ConnId,
-    server_id: ConnId,
-) {
-    if pools[sessions[conn].pool()].rules().times_links() {
-        step.agenda.arm(Owner::Conn(conn));
-    }
-    if machine::sabotage::is_on(&step.plan.settings) {
-        release_if_done(sessions, servers, pools, step, server_id);
-    }
-}
-
-/// Ends a link of which nothing is special, if its transaction is over. Whether it has ended: then the server is on the agenda.
+/// Ends a link of which nothing is special, if its transaction is over. Whether it has ended: then the server is to be placed.
 #[inline(always)]
 pub(crate) fn end_plainly(plain: Plain<'_, '_>, step: &mut Step<'_>) -> bool {
     let link = plain.link();
@@ -180,9 +159,7 @@ pub(crate) fn end_plainly(plain: Plain<'_, '_>, step: &mut Step<'_>) -> bool {
     if !link.session().incoming().inbox().is_empty() {
         step.agenda.reconsider(link.session_id());
     }
-    let server = link.server_id();
     plain.end(step.now, step.agenda.unpublished());
-    step.agenda.place(server);
     true
 }
 

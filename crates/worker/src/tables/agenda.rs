@@ -43,6 +43,8 @@ pub(crate) enum Arm {
 /// The lists of one worker.
 #[derive(Debug, Default)]
 pub(crate) struct Agenda {
+    /// False: all lists of this step are empty. The usual case at the end of a step.
+    has_more: bool,
     left_limits: Vec<(ConnId, Option<u64>)>,
     followups: InOrder<Followup>,
     timers: Vec<Arm>,
@@ -58,6 +60,7 @@ pub(crate) struct Agenda {
 impl Agenda {
     /// A session ends.
     pub(crate) fn end(&mut self, session: ConnId, end: SessionEnd) {
+        self.has_more = true;
         self.followups.push(Followup::End(session, Box::new(end)));
     }
 
@@ -94,46 +97,55 @@ impl Agenda {
     /// A transaction is over.
     pub(crate) fn release(&mut self, permits: Option<Box<Permits>>) {
         if let Some(permits) = permits {
+            self.has_more = true;
             self.followups.push(Followup::Release(permits));
         }
     }
 
     /// A session has left the limits: before anything else, they forget it.
     pub(crate) fn leave_limits(&mut self, session: ConnId, ticket: Option<u64>) {
+        self.has_more = true;
         self.left_limits.push((session, ticket));
     }
 
     /// A session has left the queue of this limit, or the limit allows more.
     pub(crate) fn admit(&mut self, before: Before) {
+        self.has_more = true;
         self.followups.push(Followup::Admit(before));
     }
 
     /// One session fewer is pinned in this pool.
     pub(crate) fn admit_to_pin(&mut self, pool: PoolId) {
+        self.has_more = true;
         self.followups.push(Followup::AdmitToPin(pool));
     }
 
     /// A linked session's messages wait no longer.
     pub(crate) fn go_on(&mut self, session: ConnId) {
+        self.has_more = true;
         self.followups.push(Followup::GoOn(session));
     }
 
     /// The state of a connection or a pool has changed: its timer is set for its next deadline, once all followups are done.
     pub(crate) fn arm(&mut self, owner: Owner) {
+        self.has_more = true;
         self.timers.push(Arm::Next(owner));
     }
 
     /// A pool is looked at no later than `at`.
     pub(crate) fn arm_by(&mut self, pool: PoolId, at: Time) {
+        self.has_more = true;
         self.timers.push(Arm::By(pool, at));
     }
 
     /// The event is not dealt with yet: this stage comes once all followups are done.
     pub(crate) fn then(&mut self, stage: Stage) {
+        self.has_more = true;
         self.stages.push(stage);
     }
 
     pub(crate) fn follow(&mut self, followup: Followup) {
+        self.has_more = true;
         self.followups.push(followup);
     }
 
@@ -148,21 +160,35 @@ impl Agenda {
     }
 
     pub(crate) fn place(&mut self, server: ConnId) {
+        self.has_more = true;
         self.free_servers.push(server);
     }
 
     pub(crate) fn reconsider(&mut self, session: ConnId) {
+        self.has_more = true;
         self.sessions.push(session);
     }
 
     pub(crate) fn feed(&mut self, pool: PoolId) {
+        self.has_more = true;
         self.pools_to_feed.push(pool);
     }
 
     /// What is to be done next in this step: followups and timers first, then the event's next stage,
     /// then servers, sessions and pools, the newest of each first.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn next(&mut self) -> Option<Next> {
+        if !self.has_more {
+            debug_assert!(self.is_empty(), "what was put on a list was noted");
+            return None;
+        }
+        let next = self.take_next();
+        self.has_more = next.is_some();
+        next
+    }
+
+    #[inline(never)]
+    fn take_next(&mut self) -> Option<Next> {
         if let Some((session, ticket)) = self.left_limits.pop() {
             return Some(Next::LeaveLimits(session, ticket));
         }
