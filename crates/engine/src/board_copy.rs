@@ -26,10 +26,14 @@ impl BoardCopy {
     }
 
     /// Reads the rows that a thread's machines need. A single worker needs none.
+    #[inline]
     pub(crate) fn read(&mut self, shared: &Shared, residents: &Residents) {
-        if shared.workers == 1 {
-            return;
+        if shared.workers > 1 {
+            self.read_rows(shared, residents);
         }
+    }
+
+    fn read_rows(&mut self, shared: &Shared, residents: &Residents) {
         for resident in residents.iter() {
             for &pool in resident.machine().shared_pools() {
                 self.refresh(&shared.board, pool);

@@ -109,19 +109,22 @@ impl Host {
     #[inline]
     pub(crate) fn see_through(&mut self, resident: usize, chunk: &[u8]) {
         self.under_way.at_stake = AtStake::Actions;
-        match *self.residents[resident].actions.as_slice() {
-            [] => {}
-            // Most steps pass one message on.
-            [Action::Send { conn, piece }] => self.send_one(resident, conn, piece, chunk),
-            _ => {
-                let mut list = self.residents.take_actions(resident);
-                self.carry_out(resident, &mut list, chunk);
-                self.residents.stepping(resident).1.put_back(list);
-            }
+        // Most steps pass one message on, or an answer to its client and the next request to the server.
+        let mut done = 0;
+        while let Some((conn, piece)) = self.residents.lone_send(resident, done) {
+            self.send_one(resident, conn, piece, chunk);
+            done += 1;
+        }
+        if done < self.residents[resident].actions.as_slice().len() {
+            let mut list = self.residents.take_actions(resident);
+            self.carry_out(resident, &mut list[done..], chunk);
+            self.residents.stepping(resident).1.put_back(list);
         }
         self.under_way.at_stake = AtStake::Nothing;
         let (machine, actions) = self.residents.stepping(resident);
-        actions.clear(|buffer| machine.recycle(buffer));
+        if !actions.forget_lone_send() {
+            actions.clear(|buffer| machine.recycle(buffer));
+        }
     }
 
     fn carry_out(&mut self, resident: usize, list: &mut [Action], chunk: &[u8]) {

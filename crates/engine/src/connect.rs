@@ -111,7 +111,11 @@ impl Dialer {
     }
 
     /// When the next address of a connection has to be tried.
+    #[inline]
     pub(crate) fn deadline(&self) -> Time {
+        if self.attempts.is_empty() {
+            return Time::NEVER;
+        }
         self.attempts.values().map(|attempt| attempt.until).min().unwrap_or(Time::NEVER)
     }
 

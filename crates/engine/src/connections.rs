@@ -305,10 +305,14 @@ impl Connections {
     }
 
     /// Registers the interests that have changed since the last wait.
+    #[inline]
     pub(crate) fn register_interests(&mut self, poll: &mut Poll) {
-        if self.changed.is_empty() {
-            return;
+        if !self.changed.is_empty() {
+            self.register_changed(poll);
         }
+    }
+
+    fn register_changed(&mut self, poll: &mut Poll) {
         let mut changed = std::mem::take(&mut self.changed);
         for conn in changed.drain(..) {
             let Some(socket) = self.socket_mut(conn) else { continue };

@@ -120,6 +120,8 @@ pub(crate) struct Host {
     pub(crate) under_way: UnderWay,
     pub(crate) counters: Counters,
     pub(crate) log_patience: Patience,
+    /// What the machines know of which lines are written.
+    pub(crate) log_switches: Option<u8>,
     pub(crate) leaving: bool,
 }
 
@@ -162,6 +164,7 @@ impl Host {
             under_way: UnderWay { serving: None, at_stake: AtStake::Nothing, in_hand: None },
             counters: Counters::default(),
             log_patience: Patience::default(),
+            log_switches: None,
             leaving: false,
         })
     }
@@ -199,7 +202,11 @@ impl Host {
     fn read_clock(&mut self) {
         self.now = self.shared.clock.now().max(self.now);
         self.counters.clock_reads += 1;
-        self.residents.set_log_filter(self.shared.log.filter());
+        let switches = self.shared.log.switches();
+        if self.log_switches != Some(switches) {
+            self.log_switches = Some(switches);
+            self.residents.set_log_filter(self.shared.log.filter());
+        }
     }
 
     fn read_mail(&mut self) {
@@ -442,6 +449,10 @@ impl Host {
     /// Delivers mail between machines of this thread, then `RoundEnded`, until there is no more. What is left after
     /// many exchanges waits for the next round, which then does not sleep.
     fn end_round(&mut self) {
+        if !self.inbox.has_local() && !self.residents.await_all().round_end {
+            // The usual case.
+            return;
+        }
         for _ in 0..EXCHANGES_MAX {
             while let Some(letter) = self.inbox.next_local() {
                 self.deliver(letter);

@@ -148,9 +148,15 @@ impl Log {
         self.filter().passes(level, topic)
     }
 
+    /// The same as [`Log::filter`], to be compared.
+    #[inline]
+    pub(crate) fn switches(&self) -> u8 {
+        self.state.switches.load(Ordering::Relaxed)
+    }
+
     /// Which lines are written now.
     pub(crate) fn filter(&self) -> LogFilter {
-        let switches = self.state.switches.load(Ordering::Relaxed);
+        let switches = self.switches();
         let on = |switch| switches & switch != 0;
         LogFilter {
             connections: on(CONNECTIONS),

@@ -79,11 +79,15 @@ impl<T, B: Bell> Mailbox<T, B> {
     }
 
     /// For the reader: moves all letters into `into`, which is empty, by swapping the two queues.
+    #[inline]
     pub(crate) fn empty(&self, into: &mut VecDeque<T>) {
         debug_assert!(into.is_empty(), "letters are read before the next are taken");
-        if self.count.load(Ordering::Acquire) == 0 {
-            return;
+        if self.count.load(Ordering::Acquire) > 0 {
+            self.take_all(into);
         }
+    }
+
+    fn take_all(&self, into: &mut VecDeque<T>) {
         let mut letters = self.letters.lock().expect("nothing panics while it holds this lock");
         std::mem::swap(&mut *letters, into);
         self.count.store(0, Ordering::SeqCst);

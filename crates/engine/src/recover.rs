@@ -95,6 +95,7 @@ impl Supervisor {
         let aftermath = std::mem::take(&mut host.aftermath);
         let is_half_done = !aftermath.is_empty() || asked.as_ref().is_none_or(|asked| !asked.is_empty());
         host.residents.drop_actions();
+        host.log_switches = None;
         let is_plain = |parcel: &Parcel| parcel.layer.is_none();
         let client = host.under_way.in_hand.take().filter(|_| matches!(at_stake, AtStake::Client)).filter(is_plain);
         if let Some(client) = client {

@@ -5,7 +5,7 @@
 use std::ops::Index;
 use std::sync::Arc;
 
-use machine::{Action, Actions, LogFilter, Place, Settings};
+use machine::{Action, Actions, LogFilter, Piece, Place, Settings};
 use units::{ConnId, Kind, Life, Time};
 
 use crate::shared::Builder;
@@ -30,9 +30,9 @@ impl Resident {
     #[inline]
     fn awaits(&mut self) -> Awaits {
         let Resident { machine, awaits, .. } = self;
-        *awaits.get_or_insert_with(|| Awaits {
-            deadline: machine.next_deadline().unwrap_or(Time::NEVER),
-            round_end: machine.awaits_round_end(),
+        *awaits.get_or_insert_with(|| {
+            let (deadline, round_end) = machine.awaits();
+            Awaits { deadline: deadline.unwrap_or(Time::NEVER), round_end }
         })
     }
 }
@@ -101,6 +101,15 @@ impl Residents {
             self.log_filter = Some(filter);
             self.all.iter_mut().for_each(|resident| resident.actions.set_log_filter(filter));
         }
+    }
+
+    /// The action at this place of a step's list, if it sends something, and the next one does not send to the same connection.
+    #[inline]
+    pub(crate) fn lone_send(&self, resident: usize, at: usize) -> Option<(ConnId, Piece)> {
+        let actions = self.all[resident].actions.as_slice();
+        let Some(&Action::Send { conn, piece }) = actions.get(at) else { return None };
+        let goes_on = matches!(actions.get(at + 1), Some(Action::Send { conn: next, .. }) if *next == conn);
+        (!goes_on).then_some((conn, piece))
     }
 
     /// The actions of a step that did not come to its end.

@@ -72,7 +72,7 @@ impl Answers<'_> {
     }
 
     pub fn tracker(&mut self) -> Option<&mut Tracker> {
-        self.session.as_mut().and_then(|(_, session)| session.facts.tracker.as_deref_mut())
+        self.session.as_mut().and_then(|(_, session)| session.tracker_mut())
     }
 
     /// Whether an error answers a message of the client.

@@ -78,8 +78,11 @@ fn next(requests: &mut Requests<'_>) -> Result<bool, Ending> {
     let goes_on = match checked_header(rest)? {
         Some(header) if is_enough(requests, header, rest)? => {
             let dealt_with = message(requests, header, rest, true)?;
-            requests.link.server.facts.hold.set(!dealt_with || std::mem::take(&mut requests.holds));
-            !requests.link.server.facts.hold.is_on()
+            let waits = !dealt_with || std::mem::take(&mut requests.holds);
+            if waits != requests.link.server.facts.hold.is_on() {
+                requests.link.server.facts.hold.set(waits);
+            }
+            !waits
         }
         _ => false,
     };

@@ -38,7 +38,9 @@ pub(crate) fn command(answers: &mut Answers<'_>, body: &[u8]) {
         && matches!(owner, Some(Answerer::Client | Answerer::Nobody))
         && !is_followed
         && !answers.server.kept.base.is_login();
-    answers.server.facts.traces.needs_reset |= is_lost;
+    if is_lost {
+        answers.server.facts.traces.needs_reset = true;
+    }
     let forgets = matches!(body, b"DISCARD ALL\0" | b"DEALLOCATE ALL\0");
     if !forgets {
         return;
@@ -224,6 +226,9 @@ pub(crate) fn report(answers: &mut Answers<'_>, conn: ConnId, statuses: &[u8]) {
 /// A transaction is over. If it has changed definitions that others see, the same text prepared from now on is another
 /// statement. Temporary tables do not count: they are often dropped, and no other session sees them.
 pub(crate) fn renew_statements(answers: &mut Answers<'_>) {
+    if answers.server.facts.effects.defines == Defines::Nothing {
+        return;
+    }
     let renews = match std::mem::take(&mut answers.server.facts.effects.defines) {
         Defines::Nothing => false,
         Defines::Unclear => !is_temporary(answers),

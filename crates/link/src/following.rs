@@ -127,7 +127,7 @@ pub(crate) fn begin_pieces(requests: &mut Requests<'_>, text: &[u8]) {
 
 /// More of a long text passes, up to its end if `is_last`.
 pub(crate) fn add_piece(requests: &mut Requests<'_>, count: usize, is_last: bool) {
-    let Some(tracker) = &mut requests.link.session.facts.tracker else { return };
+    let Some(tracker) = requests.link.session.tracker_mut() else { return };
     // A zero byte ends the text; the parameter types of a Parse follow it.
     let piece = &requests.stream.rest()[..count];
     let end = piece.iter().position(|&byte| byte == 0);
@@ -182,7 +182,9 @@ pub(crate) fn bind_followed(
         Some(_) => reading.is_active(),
         None => requests.link.server.kept.on_server.has(name),
     };
-    requests.link.server.facts.effects.defines = requests.link.server.facts.effects.defines.max(reading.defines());
+    if reading.defines() > requests.link.server.facts.effects.defines {
+        requests.link.server.facts.effects.defines = reading.defines();
+    }
     texts::note_local_rights(requests.link.server, reading);
     listening::note_notify(requests, reading, statement.map(Statement::query));
     let mut followed = None;

@@ -22,7 +22,7 @@ pub use servers::{LocalBuffers, OwnServers, Servers};
 use session_state::catalogue::Known;
 use settings::{Fidelity, PoolMode, PoolSize, Words};
 use units::deadline::Armed;
-use units::{ConnId, PoolId, PoolKey, Time, limits};
+use units::{ConnId, PoolId, PoolKey, Span, Time, limits};
 
 use crate::listener::Listener;
 use crate::pool::states::Life;
@@ -42,7 +42,7 @@ pub struct Rules {
     /// Statements that take longer are logged: `log_min_duration`.
     pub(crate) slow_after: Option<Duration>,
     /// The shortest timeout of a session without a server, or the time of its notice.
-    pub(crate) waiting_min: Option<Duration>,
+    pub(crate) waiting_min: Option<Span>,
     pub(crate) servers: ServerLimits,
     pub(crate) reserve_pool_size: u32,
     pub(crate) min_pool_size: u32,
@@ -90,15 +90,15 @@ impl Rules {
             words: global.login.words,
             query_wait_timeout: own.query_wait_timeout,
             query_timeout: own.query_timeout,
-            waiting_min: waiting.into_iter().flatten().min(),
+            waiting_min: waiting.into_iter().flatten().min().map(Span::from),
             idle_transaction_timeout: own.idle_transaction_timeout,
             transaction_timeout: own.transaction_timeout,
             client_idle_timeout: own.client_idle_timeout,
             // -1 is never.
             slow_after: u64::try_from(own.log_min_duration).ok().map(Duration::from_millis),
             servers: ServerLimits {
-                lifetime: own.server_lifetime,
-                idle_timeout: own.server_idle_timeout,
+                lifetime: own.server_lifetime.into(),
+                idle_timeout: own.server_idle_timeout.map(Span::from),
                 max_uses: own.server_max_uses,
             },
             reserve_pool_size: own.reserve_pool_size,
@@ -129,8 +129,8 @@ impl Rules {
 /// The settings that close a free server of a pool.
 #[derive(Copy, Clone, Debug)]
 pub struct ServerLimits {
-    pub(crate) lifetime: Duration,
-    pub(crate) idle_timeout: Option<Duration>,
+    pub(crate) lifetime: Span,
+    pub(crate) idle_timeout: Option<Span>,
     /// The most times that a server is given to a session; 0: no limit.
     pub(crate) max_uses: u32,
 }

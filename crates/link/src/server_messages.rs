@@ -379,7 +379,7 @@ fn ready(answers: &mut Answers<'_>, status: Status) -> Result<(), Broken> {
     if owner == Some(Answerer::Client) {
         confirming::restart(answers);
         if let Some((_, session)) = &mut answers.session
-            && let Some(tracker) = &mut session.facts.tracker
+            && let Some(tracker) = session.tracker_mut()
         {
             tracker.ready(status == Status::Idle);
             if status == Status::Idle && tracker.pinning.is_pinned() {
@@ -387,7 +387,9 @@ fn ready(answers: &mut Answers<'_>, status: Status) -> Result<(), Broken> {
             }
         }
         parameter_reports::settle_own(answers);
-        answers.server.facts.cancel.is_requested = false;
+        if answers.server.facts.cancel.is_requested {
+            answers.server.facts.cancel.is_requested = false;
+        }
         if status == Status::Idle {
             confirming::renew_statements(answers);
         }

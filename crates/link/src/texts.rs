@@ -204,7 +204,9 @@ pub(crate) fn note_local_rights(server: &mut Server, reading: Reading) {
     if server.facts.effects.local_rights && server.is_clean() {
         server.facts.effects.local_rights = false;
     }
-    server.facts.effects.local_rights |= reading.may_have_local_rights();
+    if reading.may_have_local_rights() {
+        server.facts.effects.local_rights = true;
+    }
 }
 
 pub(crate) fn rules(server: &mut Server, session: &mut Session, caches: &mut Caches) -> Option<Rules> {

@@ -178,6 +178,18 @@ impl Actions {
         }
     }
 
+    /// As [`Actions::clear`], if there is nothing but one send of received bytes. False: there may be more.
+    #[inline]
+    pub fn forget_lone_send(&mut self) -> bool {
+        let is_lone = self.scratch.is_empty() && self.kept.is_empty();
+        let is_lone = is_lone && matches!(*self.list, [Action::Send { .. }]);
+        if is_lone {
+            // It owns nothing that would have to be dropped.
+            std::mem::forget(self.list.pop());
+        }
+        is_lone
+    }
+
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.list.is_empty()
@@ -239,12 +251,18 @@ impl Actions {
     }
 
     /// Sends a range of a source, joined with the last action if it continues that very range.
+    #[inline]
     pub fn send(&mut self, conn: ConnId, source: Source, start: usize, end: usize) {
         debug_assert!(start <= end);
         if start == end {
             return;
         }
         let (start, len) = (start as u32, (end - start) as u32);
+        // Most steps send once.
+        if self.list.is_empty() {
+            self.list.push(Action::Send { conn, piece: Piece { source, start, len } });
+            return;
+        }
         if let Some(Action::Send { conn: last, piece }) = self.list.last_mut() {
             let continues = *last == conn && piece.source == source && piece.start + piece.len == start;
             if continues {

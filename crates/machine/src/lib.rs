@@ -86,6 +86,11 @@ pub trait Machine {
     /// Whether `Event::RoundEnded` means anything to it now. Telling it all the same does no harm.
     fn awaits_round_end(&self) -> bool;
 
+    /// Both of these.
+    fn awaits(&self) -> (Option<Time>, bool) {
+        (self.next_deadline(), self.awaits_round_end())
+    }
+
     /// A buffer whose bytes were carried out, for use again.
     fn recycle(&mut self, buffer: Vec<u8>);
 }

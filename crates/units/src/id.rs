@@ -122,6 +122,9 @@ pub enum Kind {
 
 impl Kind {
     pub const COUNT: usize = 6;
+    /// By the three bits of an id; those that no kind has are not given out.
+    const BY_BITS: [Kind; 8] =
+        [Kind::Login, Kind::Client, Kind::Server, Kind::Cancel, Kind::Lookup, Kind::Peer, Kind::Peer, Kind::Peer];
 }
 
 /// One connection of one machine (a worker or a door).
@@ -166,14 +169,7 @@ impl ConnId {
     #[must_use]
     #[inline]
     pub fn kind(self) -> Kind {
-        match self.0 >> (GENERATION_BITS + SLOT_BITS + OWNER_BITS) & 7 {
-            0 => Kind::Login,
-            1 => Kind::Client,
-            2 => Kind::Server,
-            3 => Kind::Cancel,
-            4 => Kind::Lookup,
-            _ => Kind::Peer,
-        }
+        Kind::BY_BITS[(self.0 >> (GENERATION_BITS + SLOT_BITS + OWNER_BITS) & 7) as usize]
     }
 
     /// Index in its machine's table of this kind; small and reused.

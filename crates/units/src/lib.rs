@@ -17,4 +17,4 @@ pub mod transitions;
 
 pub use holder::{ByHolder, Holder, PeerId, ProcessId};
 pub use id::{ConnId, DoorId, Kind, Life, PoolId, PoolKey, Serial, StatementRow, WorkerId};
-pub use time::{Time, milliseconds};
+pub use time::{Span, Time, milliseconds};

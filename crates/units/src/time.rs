@@ -37,6 +37,35 @@ impl Add<Duration> for Time {
     }
 }
 
+/// A length of time in microseconds. To add it to a [`Time`] takes one step, where a `Duration` has to be converted first: for settings that
+/// each transaction is compared with.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Span(u64);
+
+impl Span {
+    #[must_use]
+    pub fn is_zero(self) -> bool {
+        self.0 == 0
+    }
+}
+
+impl From<Duration> for Span {
+    /// Saturates.
+    fn from(duration: Duration) -> Span {
+        Span((Time::ZERO + duration).0)
+    }
+}
+
+impl Add<Span> for Time {
+    type Output = Time;
+
+    /// Saturates at [`Time::NEVER`].
+    #[inline]
+    fn add(self, span: Span) -> Time {
+        Time(self.0.saturating_add(span.0))
+    }
+}
+
 /// As PostgreSQL reads a setting of time that has no unit, or `ms`, `s`, `min`. `None`: it is none, or longer than 24 days.
 //= pg18 config-setting#CONFIG-SETTING-NAMES-VALUES
 #[must_use]
@@ -63,6 +92,8 @@ mod tests {
     fn never_is_reached_by_no_sum() {
         assert_eq!(Time(5) + Duration::MAX, Time::NEVER);
         assert_eq!(Time(5) + Duration::from_millis(1), Time(1005));
+        assert_eq!(Time(5) + Span::from(Duration::MAX), Time::NEVER);
+        assert_eq!(Time(5) + Span::from(Duration::from_millis(1)), Time(1005));
     }
 
     #[test]

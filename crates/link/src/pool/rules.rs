@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use machine::DatabaseOrders;
 use settings::{Fidelity, PoolMode};
-use units::Time;
+use units::{Span, Time};
 
 use super::{Rules, ServerLimits};
 
@@ -103,13 +103,13 @@ impl ServerLimits {
 
     /// How long a server may be open.
     #[inline]
-    pub fn lifetime(&self) -> Duration {
+    pub fn lifetime(&self) -> Span {
         self.lifetime
     }
 
     /// How long a server may be idle, where there are more than min_pool_size.
     #[inline]
-    pub fn idle_timeout(&self) -> Option<Duration> {
+    pub fn idle_timeout(&self) -> Option<Span> {
         self.idle_timeout
     }
 }

@@ -113,7 +113,8 @@ impl Session {
 
     #[inline]
     pub fn tracker_mut(&mut self) -> Option<&mut Tracker> {
-        self.facts.tracker.as_deref_mut()
+        // What it has to follow is no fact of the link: that it is there is one.
+        if self.facts.tracker.is_some() { self.facts.tracker.as_deref_mut() } else { None }
     }
 
     /// There is something to follow from now on.
