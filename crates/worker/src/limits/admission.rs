@@ -49,7 +49,7 @@ pub(crate) enum Goes {
 fn conclude(
     sessions: &mut Sessions,
     pools: &mut Pools,
-    limiters: &mut Limiters,
+    limiters: &Limiters,
     step: &mut Step<'_>,
     conn: ConnId,
     outcome: Outcome,
@@ -87,7 +87,7 @@ pub(crate) fn admit(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, mess
         Admission::Not => step.now,
     };
     if let Some(outcome) = tables.limiters.outcomes.remove(&conn) {
-        return conclude(&mut tables.sessions, &mut tables.pools, &mut tables.limiters, step, conn, outcome, messages);
+        return conclude(&mut tables.sessions, &mut tables.pools, &tables.limiters, step, conn, outcome, messages);
     }
     let (class, linked) = (session.claim().class(), session.server().is_some());
     let class = if step.plan.settings.classes.is_single() {
@@ -103,7 +103,7 @@ pub(crate) fn admit(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, mess
     match passage {
         Passage::Open => {
             tables.sessions[conn].claim_mut().has_waited(since);
-            permits::pass_in(&mut tables.sessions, &mut tables.limiters, step, conn);
+            permits::pass_in(&mut tables.sessions, &tables.limiters, step, conn);
             Goes::On
         }
         Passage::Later => Goes::Later,
@@ -112,7 +112,7 @@ pub(crate) fn admit(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, mess
             refusals::refuse_for_now(
                 &mut tables.sessions,
                 &mut tables.pools,
-                &mut tables.limiters,
+                &tables.limiters,
                 step,
                 conn,
                 &error,
@@ -170,7 +170,7 @@ fn pass_class(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, class: Cla
         Passage::Open if linked => {}
         Passage::Open => {
             let asked_at = session.waiting_since().unwrap_or(step.now);
-            permits::take_class_permit(&mut tables.sessions, &mut tables.limiters, step.now, conn, index, asked_at);
+            permits::take_class_permit(&mut tables.sessions, &tables.limiters, step.now, conn, index, asked_at);
         }
         Passage::Later => {
             let kind = limiter.delays();
@@ -273,7 +273,7 @@ pub(crate) fn open(tables: &mut Tables, step: &mut Step<'_>, before: Before) {
         }
         tables.limiters.leave_queue(step.now, ticket);
         if let (Passage::Open, Before::Class(index), false) = (&passage, before, linked) {
-            permits::take_class_permit(&mut tables.sessions, &mut tables.limiters, step.now, conn, index, since);
+            permits::take_class_permit(&mut tables.sessions, &tables.limiters, step.now, conn, index, since);
         }
         let session = &mut tables.sessions[conn];
         if let (Passage::Open, Before::Statement(fingerprint)) = (&passage, before) {

@@ -110,7 +110,7 @@ pub(crate) fn deadline_passed(tables: &mut Tables, step: &mut Step<'_>, conn: Co
     let detail = waited(step.now, since, deadline_ms);
     let (why, detail) =
         lookups::with_pin_limit(&tables.sessions, &tables.pools, conn, RequestRefusal::Deadline, detail);
-    refusals::count_refusal(&mut tables.sessions, &mut tables.pools, step, conn, &why);
+    refusals::count_refusal(&tables.sessions, &mut tables.pools, step, conn, &why);
     refusals::refuse_waiting_request(
         &mut tables.sessions,
         &mut tables.servers,

@@ -16,7 +16,7 @@ use crate::tables::owners::{Pools, Servers, Sessions};
 use crate::tables::step::Step;
 
 /// A session keeps its server: notes it if the transaction is over.
-pub(crate) fn note_transaction_end(sessions: &mut Sessions, servers: &mut Servers, conn: ConnId, server: ConnId) {
+pub(crate) fn note_transaction_end(sessions: &mut Sessions, servers: &Servers, conn: ConnId, server: ConnId) {
     let session = &mut sessions[conn];
     let is_in = matches!(session.claim().admission(), Admission::In { .. });
     if is_in && !session.is_torn() && servers[server].is_between_transactions() {
@@ -51,7 +51,7 @@ pub(crate) fn set_outcome(limiters: &mut Limiters, step: &mut Step<'_>, conn: Co
 
 pub(crate) fn take_class_permit(
     sessions: &mut Sessions,
-    limiters: &mut Limiters,
+    limiters: &Limiters,
     now: Time,
     conn: ConnId,
     index: usize,
@@ -119,7 +119,7 @@ pub(crate) fn give_back(step: &mut Step<'_>, limit: Limit, count: u32, missing: 
 }
 
 /// The session's transaction may begin.
-pub(crate) fn pass_in(sessions: &mut Sessions, limiters: &mut Limiters, step: &mut Step<'_>, conn: ConnId) {
+pub(crate) fn pass_in(sessions: &mut Sessions, limiters: &Limiters, step: &mut Step<'_>, conn: ConnId) {
     let session = &mut sessions[conn];
     let since = session.waiting_since().unwrap_or(step.now);
     session.claim_mut().admit(since);
@@ -171,7 +171,7 @@ pub(crate) fn pass_permits_on(sessions: &mut Sessions, servers: &mut Servers, co
 #[inline(never)]
 pub(crate) fn count_ended(
     sessions: &mut Sessions,
-    pools: &mut Pools,
+    pools: &Pools,
     limiters: &mut Limiters,
     step: &mut Step<'_>,
     client: Option<ConnId>,
@@ -210,7 +210,7 @@ pub(crate) fn count_for_limits(
     }
 }
 
-pub(crate) fn report_limits(sessions: &mut Sessions, limiters: &mut Limiters, step: &mut Step<'_>, conn: ConnId) {
+pub(crate) fn report_limits(sessions: &Sessions, limiters: &Limiters, step: &mut Step<'_>, conn: ConnId) {
     let session = &sessions[conn];
     if !session.claim().reports_limits() {
         return;

@@ -151,7 +151,7 @@ fn cancel_waiting(
 }
 
 pub(crate) fn canceller_opened(
-    sessions: &mut Sessions,
+    sessions: &Sessions,
     servers: &mut Servers,
     pools: &mut Pools,
     step: &mut Step<'_>,
@@ -165,7 +165,7 @@ pub(crate) fn canceller_opened(
 
 /// Bytes of a connection that is to carry a CancelRequest: the answer to SSLRequest. PostgreSQL says nothing else there.
 pub(crate) fn canceller_answered(
-    sessions: &mut Sessions,
+    sessions: &Sessions,
     servers: &mut Servers,
     pools: &mut Pools,
     step: &mut Step<'_>,
@@ -182,7 +182,7 @@ pub(crate) fn canceller_answered(
 
 /// The end of its handshake.
 pub(crate) fn canceller_secured(
-    sessions: &mut Sessions,
+    sessions: &Sessions,
     servers: &mut Servers,
     pools: &mut Pools,
     step: &mut Step<'_>,
@@ -201,7 +201,7 @@ pub(crate) fn canceller_secured(
 }
 
 fn canceller_goes_on(
-    sessions: &mut Sessions,
+    sessions: &Sessions,
     servers: &mut Servers,
     pools: &mut Pools,
     step: &mut Step<'_>,
@@ -220,7 +220,7 @@ fn canceller_goes_on(
 
 /// PostgreSQL has closed the connection, or it could not be opened: the cancel is over.
 pub(crate) fn canceller_done(
-    sessions: &mut Sessions,
+    sessions: &Sessions,
     servers: &mut Servers,
     pools: &mut Pools,
     step: &mut Step<'_>,
@@ -250,7 +250,7 @@ pub(crate) fn canceller_done(
 
 /// PostgreSQL did not finish the cancel in time. If it was sent, it may hit at any time, so its server is closed.
 pub(crate) fn canceller_late(
-    sessions: &mut Sessions,
+    sessions: &Sessions,
     servers: &mut Servers,
     pools: &mut Pools,
     step: &mut Step<'_>,
@@ -265,13 +265,7 @@ pub(crate) fn canceller_late(
 }
 
 /// The last cancel for a linked server is over.
-fn strikes_no_more(
-    sessions: &mut Sessions,
-    servers: &mut Servers,
-    step: &mut Step<'_>,
-    server_id: ConnId,
-    conn: ConnId,
-) {
+fn strikes_no_more(sessions: &Sessions, servers: &mut Servers, step: &mut Step<'_>, server_id: ConnId, conn: ConnId) {
     let server = &mut servers[server_id];
     if server.cancel_mut().strikes_no_more() && links::ends_hold(sessions, servers, server_id, conn) {
         step.agenda.go_on(conn);
@@ -382,7 +376,7 @@ mod tests {
     fn a_session_that_waits_in_its_login_has_no_key() {
         let mut scene = Scene::new(|_| ());
         let conn = waiter(&mut scene, 1);
-        scene.run(|tables, step| tables::leave_queue(&mut tables.sessions, &mut tables.pools, step, conn));
+        scene.run(|tables, step| tables::leave_queue(&tables.sessions, &mut tables.pools, step, conn));
         let session = &mut scene.tables.sessions[conn];
         session.stop_waiting(scene.now);
         let ticket = scene.tables.pools[POOL].queue_mut().push(session.claim().class(), conn, scene.now, scene.now);
