@@ -152,7 +152,7 @@ pub(crate) fn has_left(limiters: &mut Limiters, step: &mut Step<'_>, conn: ConnI
     if let Some(wait) = ticket.and_then(|ticket| limiters.leave_queue(step.now, ticket)) {
         limiters.count_vain_wait(step.now, wait.before, wait.since);
         // The next waiter may need less.
-        step.agenda.admit(wait.before);
+        step.agenda.admit_first(wait.before);
     }
 }
 

@@ -108,6 +108,11 @@ impl Agenda {
         self.followups.push(Followup::Admit(before));
     }
 
+    /// Like [`Agenda::admit`], before everything that was noted so far.
+    pub(crate) fn admit_first(&mut self, before: Before) {
+        self.followups.push_first(Followup::Admit(before));
+    }
+
     /// One session fewer is pinned in this pool.
     pub(crate) fn admit_to_pin(&mut self, pool: PoolId) {
         self.followups.push(Followup::AdmitToPin(pool));
