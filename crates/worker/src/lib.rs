@@ -333,9 +333,14 @@ impl Tables {
             ToWorker::Arrive(arrival) => {
                 welcome::arrived(&mut self.sessions, &mut self.servers, &mut self.pools, step, *arrival)
             }
-            ToWorker::Cancel { pid, secret, ticket } => {
-                cancel_requests::cancel_requested(self, step, (pid, &secret), ticket)
-            }
+            ToWorker::Cancel { pid, secret, ticket } => cancel_requests::cancel_requested(
+                &mut self.sessions,
+                &mut self.servers,
+                &mut self.pools,
+                step,
+                (pid, &secret),
+                ticket,
+            ),
             ToWorker::Granted(grant) => {
                 server_logins::granted(&mut self.sessions, &mut self.servers, &mut self.pools, step, grant)
             }
@@ -389,7 +394,9 @@ impl Tables {
             | ToWorker::GoOn
             | ToWorker::Stop(_) => unreachable!("the plan has been changed by it"),
             ToWorker::KillClient { conn, serial } => orders::kill_client(&self.sessions, step, conn, serial),
-            ToWorker::KillQuery { conn, serial } => cancel_requests::kill_query(self, step, conn, serial),
+            ToWorker::KillQuery { conn, serial } => {
+                cancel_requests::kill_query(&mut self.sessions, &mut self.servers, &mut self.pools, step, conn, serial)
+            }
             ToWorker::Look { ticket, look } => {
                 let snapshot = Box::new(self.snapshot(step.plan, step.caches, step.now, look));
                 step.actions.push(Action::Report { ticket, snapshot });
@@ -405,7 +412,7 @@ impl Tables {
     fn run_followups(&mut self, step: &mut Step<'_>) {
         while let Some(next) = step.agenda.next() {
             match next {
-                Next::LeaveLimits(conn, ticket) => permits::has_left(&mut self.limiters, step, conn, ticket),
+                Next::LeaveLimits(departure) => permits::has_left(&mut self.limiters, step, departure),
                 Next::Followup(followup) => self.follow_up(step, followup),
                 Next::Arm(timer) => timers::arm(self, step, timer),
                 Next::Stage(stage) => self.go_on(step, stage),

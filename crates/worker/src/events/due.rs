@@ -37,7 +37,9 @@ pub(crate) fn session_due(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId
         Some((_, Due::ListenAlone)) => {
             listener::listen_alone(&mut tables.sessions, &mut tables.servers, &mut tables.pools, step, conn)
         }
-        Some((_, Due::DeadlinePassed)) => deadlines::deadline_passed(tables, step, conn),
+        Some((_, Due::DeadlinePassed)) => {
+            deadlines::deadline_passed(&mut tables.sessions, &mut tables.servers, &mut tables.pools, step, conn)
+        }
         Some((_, Due::QueryTimeout)) => {
             deadlines::waited_too_long(&mut tables.sessions, &mut tables.servers, &mut tables.pools, step, conn)
         }

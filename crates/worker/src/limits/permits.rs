@@ -10,8 +10,8 @@ use units::table::Table;
 use units::{ConnId, PoolId, Time};
 use wire::backend::ParameterStatus;
 
-use crate::tables::followups::Before;
-use crate::tables::limiters::{Limiters, Outcome};
+use crate::tables::followups::Departure;
+use crate::tables::limiters::{Before, Limiters, Outcome};
 use crate::tables::owners::{Pools, Servers, Sessions};
 use crate::tables::step::Step;
 
@@ -28,18 +28,20 @@ pub(crate) fn note_transaction_end(sessions: &mut Sessions, servers: &Servers, c
 /// Ends the wait of a linked session. False: it does not wait.
 pub(crate) fn end_linked_wait(
     sessions: &mut Sessions,
-    limiters: &mut Limiters,
+    servers: &Servers,
     step: &mut Step<'_>,
     conn: ConnId,
     outcome: Outcome,
 ) -> bool {
     let session = &mut sessions[conn];
-    let (Some(_), Admission::Waits { ticket }) = (session.server(), session.claim().admission()) else { return false };
-    let wait = limiters.leave_queue(step.now, ticket).expect("a session that waits for a limit is in its queue");
-    session.claim_mut().has_waited(wait.since);
-    set_outcome(limiters, step, conn, outcome);
-    // The next waiter may need less.
-    step.agenda.admit(wait.before);
+    let (Some(server), Admission::Waits { ticket }) = (session.server(), session.claim().admission()) else {
+        return false;
+    };
+    // A server that was closed in this step has its session's end on the agenda.
+    let Some(server) = servers.get(server) else { return false };
+    session.claim_mut().has_waited(server.hold().limit_wait().since());
+    step.agenda.leave_limits(Departure { session: conn, ticket: Some(ticket), outcome: Some(outcome) });
+    step.agenda.reconsider(conn);
     true
 }
 
@@ -138,21 +140,33 @@ pub(crate) fn give_up_passing(sessions: &mut Sessions, step: &mut Step<'_>, conn
 /// A session gives up its permits and its place in a queue: its transaction is over, or the session ends.
 pub(crate) fn leave_limits(sessions: &mut Sessions, step: &mut Step<'_>, conn: ConnId) {
     let claim = sessions[conn].claim_mut();
-    match claim.take_admission() {
-        Admission::Waits { ticket } => step.agenda.leave_limits(conn, Some(ticket)),
-        Admission::HasWaited { .. } => step.agenda.leave_limits(conn, None),
-        Admission::In { .. } | Admission::Not => {}
+    let ticket = match claim.take_admission() {
+        Admission::Waits { ticket } => Some(Some(ticket)),
+        Admission::HasWaited { .. } => Some(None),
+        Admission::In { .. } | Admission::Not => None,
+    };
+    if let Some(ticket) = ticket {
+        step.agenda.leave_limits(Departure { session: conn, ticket, outcome: None });
     }
     step.agenda.release(claim.take_permits());
 }
 
-/// A session has given up the place in a queue that this ticket is for, if it had one, and what came of its wait.
-pub(crate) fn has_left(limiters: &mut Limiters, step: &mut Step<'_>, conn: ConnId, ticket: Option<u64>) {
-    limiters.outcomes.remove(&conn);
-    if let Some(wait) = ticket.and_then(|ticket| limiters.leave_queue(step.now, ticket)) {
-        limiters.count_vain_wait(step.now, wait.before, wait.since);
+/// A session waits in no queue of the limits any more.
+pub(crate) fn has_left(limiters: &mut Limiters, step: &mut Step<'_>, departure: Departure) {
+    let Departure { session, ticket, outcome } = departure;
+    let wait = ticket.and_then(|ticket| limiters.leave_queue(step.now, ticket));
+    match outcome {
+        Some(outcome) => _ = limiters.outcomes.insert(session, outcome),
+        None => {
+            limiters.outcomes.remove(&session);
+            if let Some(wait) = wait {
+                limiters.count_vain_wait(step.now, wait.before, wait.since);
+            }
+        }
+    }
+    if let Some(wait) = wait {
         // The next waiter may need less.
-        step.agenda.admit_first(wait.before);
+        step.agenda.admit(wait.before);
     }
 }
 

@@ -24,22 +24,24 @@ use crate::tables::cancels::take_back;
 use crate::tables::limiters::Outcome;
 use crate::tables::owners::{Plan, Pools, Servers, Sessions};
 use crate::tables::step::Step;
-use crate::tables::{self, Tables, backpressure};
+use crate::tables::{self, backpressure};
 
 /// The door has received a CancelRequest whose key names this worker. `ticket`: whom to tell when it has been carried out.
 pub(crate) fn cancel_requested(
-    tables: &mut Tables,
+    sessions: &mut Sessions,
+    servers: &mut Servers,
+    pools: &mut Pools,
     step: &mut Step<'_>,
     (pid, secret): (i32, &[u8]),
     ticket: Option<CancelTicket>,
 ) {
-    let conn = owner_of(&tables.sessions, &tables.servers, step.plan, pid, secret);
+    let conn = owner_of(sessions, servers, step.plan, pid, secret);
     if let Some(conn) = conn {
-        cancel_query(tables, step, conn);
+        cancel_query(sessions, servers, pools, step, conn);
     }
     if let Some(ticket) = ticket {
-        let server = conn.and_then(|conn| tables.sessions.get(conn)?.server());
-        tables.servers.cancels.await_end(ticket, server);
+        let server = conn.and_then(|conn| sessions.get(conn)?.server());
+        servers.cancels.await_end(ticket, server);
     }
 }
 
@@ -76,45 +78,36 @@ pub(crate) fn tell_of_ends(servers: &mut Servers, step: &mut Step<'_>) {
 }
 
 /// An administrator cancels what a session runs or waits with. The session may have ended meanwhile, or its query.
-pub(crate) fn kill_query(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, serial: Serial) {
-    if tables.sessions.get(conn).is_some_and(|session| session.identity().serial == serial) {
-        cancel_query(tables, step, conn);
+pub(crate) fn kill_query(
+    sessions: &mut Sessions,
+    servers: &mut Servers,
+    pools: &mut Pools,
+    step: &mut Step<'_>,
+    conn: ConnId,
+    serial: Serial,
+) {
+    if sessions.get(conn).is_some_and(|session| session.identity().serial == serial) {
+        cancel_query(sessions, servers, pools, step, conn);
     }
 }
 
-fn cancel_query(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
-    match tables.sessions[conn].state() {
+fn cancel_query(sessions: &mut Sessions, servers: &mut Servers, pools: &mut Pools, step: &mut Step<'_>, conn: ConnId) {
+    match sessions[conn].state() {
         SessionState::Linked { server } => {
-            if !permits::end_linked_wait(&mut tables.sessions, &mut tables.limiters, step, conn, Outcome::Cancelled) {
-                cancellers::cancel_linked(
-                    &mut tables.sessions,
-                    &mut tables.servers,
-                    &mut tables.pools,
-                    step,
-                    conn,
-                    server,
-                    &RequestRefusal::UserRequest,
-                );
+            if !permits::end_linked_wait(sessions, servers, step, conn, Outcome::Cancelled) {
+                cancellers::cancel_linked(sessions, servers, pools, step, conn, server, &RequestRefusal::UserRequest);
             }
         }
-        SessionState::Replicating { server } => cancellers::cancel_linked(
-            &mut tables.sessions,
-            &mut tables.servers,
-            &mut tables.pools,
-            step,
-            conn,
-            server,
-            &RequestRefusal::UserRequest,
-        ),
+        SessionState::Replicating { server } => {
+            cancellers::cancel_linked(sessions, servers, pools, step, conn, server, &RequestRefusal::UserRequest)
+        }
         // The client does not know its key yet.
         SessionState::Waiting { wait_for: WaitFor::Login | WaitFor::Own, .. } | SessionState::Opening { .. } => {}
-        SessionState::Waiting { .. } => {
-            cancel_waiting(&mut tables.sessions, &mut tables.servers, &mut tables.pools, step, conn)
-        }
+        SessionState::Waiting { .. } => cancel_waiting(sessions, servers, pools, step, conn),
         SessionState::Idle { .. } if machine::sabotage::forwards_late_cancel(&step.plan.settings) => {
-            let linked = tables.servers.iter().find(|(_, server)| server.session().is_some());
+            let linked = servers.iter().find(|(_, server)| server.session().is_some());
             if let Some((stranger, _)) = linked {
-                cancellers::start_cancel(&mut tables.servers, &mut tables.pools, step, stranger);
+                cancellers::start_cancel(servers, pools, step, stranger);
             }
         }
         SessionState::Idle { .. }
@@ -300,7 +293,9 @@ mod tests {
 
     /// Whether the request has ended the wait.
     fn is_cancelled(scene: &mut Scene, conn: ConnId, pid: i32, secret: &[u8]) -> bool {
-        scene.run(|tables, step| cancel_requested(tables, step, (pid, secret), None));
+        scene.run(|tables, step| {
+            cancel_requested(&mut tables.sessions, &mut tables.servers, &mut tables.pools, step, (pid, secret), None)
+        });
         let is_answered =
             scene.asked().iter().any(|action| matches!(action, Action::Send { conn: to, .. } if *to == conn));
         let waits = matches!(scene.tables.sessions[conn].state(), SessionState::Waiting { .. });
