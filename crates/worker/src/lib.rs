@@ -236,7 +236,7 @@ impl Tables {
             Kind::Client => self.client_received(step, conn, bytes),
             Kind::Server => self.server_received(step, conn, bytes),
             Kind::Cancel => cancel_requests::canceller_answered(
-                &mut self.sessions,
+                &self.sessions,
                 &mut self.servers,
                 &mut self.pools,
                 step,
@@ -264,21 +264,12 @@ impl Tables {
                 sockets::drained(&mut self.sessions, &mut self.servers, &mut self.pools, step, conn, count)
             }
             Event::Opened { conn, ends } => match conn.kind() {
-                Kind::Server => server_logins::server_opened(
-                    &mut self.sessions,
-                    &mut self.servers,
-                    &mut self.pools,
-                    step,
-                    conn,
-                    ends,
-                ),
-                Kind::Cancel => cancel_requests::canceller_opened(
-                    &mut self.sessions,
-                    &mut self.servers,
-                    &mut self.pools,
-                    step,
-                    conn,
-                ),
+                Kind::Server => {
+                    server_logins::server_opened(&self.sessions, &mut self.servers, &self.pools, step, conn, ends)
+                }
+                Kind::Cancel => {
+                    cancel_requests::canceller_opened(&self.sessions, &mut self.servers, &mut self.pools, step, conn)
+                }
                 Kind::Client | Kind::Login | Kind::Lookup | Kind::Peer => {}
             },
             Event::OpenFailed { conn, why } => match conn.kind() {
@@ -291,7 +282,7 @@ impl Tables {
                     CloseReason::NotOpened { why },
                 ),
                 Kind::Cancel => {
-                    cancel_requests::canceller_done(&mut self.sessions, &mut self.servers, &mut self.pools, step, conn)
+                    cancel_requests::canceller_done(&self.sessions, &mut self.servers, &mut self.pools, step, conn)
                 }
                 Kind::Client | Kind::Login | Kind::Lookup | Kind::Peer => {}
             },
@@ -306,7 +297,7 @@ impl Tables {
                     outcome,
                 ),
                 Kind::Cancel => cancel_requests::canceller_secured(
-                    &mut self.sessions,
+                    &self.sessions,
                     &mut self.servers,
                     &mut self.pools,
                     step,
@@ -337,14 +328,19 @@ impl Tables {
     fn delivered(&mut self, step: &mut Step<'_>, mail: ToWorker) {
         match mail {
             ToWorker::Renewed { worker, life } => {
-                renewals::renewed(&mut self.sessions, &mut self.pools, step, worker, life)
+                renewals::renewed(&self.sessions, &mut self.pools, step, worker, life)
             }
             ToWorker::Arrive(arrival) => {
                 welcome::arrived(&mut self.sessions, &mut self.servers, &mut self.pools, step, *arrival)
             }
-            ToWorker::Cancel { pid, secret, ticket } => {
-                cancel_requests::cancel_requested(self, step, (pid, &secret), ticket)
-            }
+            ToWorker::Cancel { pid, secret, ticket } => cancel_requests::cancel_requested(
+                &mut self.sessions,
+                &mut self.servers,
+                &mut self.pools,
+                step,
+                (pid, &secret),
+                ticket,
+            ),
             ToWorker::Granted(grant) => {
                 server_logins::granted(&mut self.sessions, &mut self.servers, &mut self.pools, step, grant)
             }
@@ -359,10 +355,10 @@ impl Tables {
             ToWorker::Report(told) => {
                 reports::told(&mut self.sessions, &mut self.servers, &mut self.pools, step, &told)
             }
-            ToWorker::Forget { pool } => forgotten_pools::forget(&mut self.sessions, &mut self.pools, step, pool),
+            ToWorker::Forget { pool } => forgotten_pools::forget(&self.sessions, &mut self.pools, step, pool),
             ToWorker::Vacate { pool } => empty_databases::vacate(&mut self.servers, &mut self.pools, step, pool),
             ToWorker::OtherPassword { pool, proved } => {
-                reloads::take_password(&mut self.sessions, &mut self.servers, &mut self.pools, step, pool, proved)
+                reloads::take_password(&self.sessions, &mut self.servers, &mut self.pools, step, pool, proved)
             }
             ToWorker::Count { pool, with_wait_events: waits } => {
                 wait_samples::count(&mut self.servers, &mut self.pools, step, pool, waits)
@@ -397,8 +393,10 @@ impl Tables {
             | ToWorker::EndWhatStays
             | ToWorker::GoOn
             | ToWorker::Stop(_) => unreachable!("the plan has been changed by it"),
-            ToWorker::KillClient { conn, serial } => orders::kill_client(&mut self.sessions, step, conn, serial),
-            ToWorker::KillQuery { conn, serial } => cancel_requests::kill_query(self, step, conn, serial),
+            ToWorker::KillClient { conn, serial } => orders::kill_client(&self.sessions, step, conn, serial),
+            ToWorker::KillQuery { conn, serial } => {
+                cancel_requests::kill_query(&mut self.sessions, &mut self.servers, &mut self.pools, step, conn, serial)
+            }
             ToWorker::Look { ticket, look } => {
                 let snapshot = Box::new(self.snapshot(step.plan, step.caches, step.now, look));
                 step.actions.push(Action::Report { ticket, snapshot });
@@ -414,7 +412,7 @@ impl Tables {
     fn run_followups(&mut self, step: &mut Step<'_>) {
         while let Some(next) = step.agenda.next() {
             match next {
-                Next::LeaveLimits(conn, ticket) => permits::has_left(&mut self.limiters, step, conn, ticket),
+                Next::LeaveLimits(departure) => permits::has_left(&mut self.limiters, step, departure),
                 Next::Followup(followup) => self.follow_up(step, followup),
                 Next::Arm(timer) => timers::arm(self, step, timer),
                 Next::Stage(stage) => self.go_on(step, stage),
@@ -432,7 +430,7 @@ impl Tables {
             Stage::Stop => stops::refuse_waiting(&self.sessions, step),
             Stage::Reload(before) => reloads::begin(&mut self.servers, &mut self.pools, step, before),
             Stage::Pools(reload) => {
-                reloads::reload_next_pool(&mut self.sessions, &mut self.servers, &mut self.pools, step, reload)
+                reloads::reload_next_pool(&self.sessions, &mut self.servers, &mut self.pools, step, reload)
             }
             Stage::Limits(before) => {
                 classes::reclassify(&mut self.sessions, &mut self.servers, &mut self.pools, step, &before);
@@ -443,22 +441,12 @@ impl Tables {
                 orders::kill_servers(&mut self.servers, &mut self.pools, step, pool);
                 reloads::finish_pool(&mut self.servers, &mut self.pools, step, pool);
             }
-            Stage::Sessions(before, sessions) => reloads::reload_next_session(
-                &mut self.sessions,
-                &mut self.servers,
-                &mut self.pools,
-                step,
-                before,
-                sessions,
-            ),
-            Stage::Servers(before, servers) => reloads::reload_next_server(
-                &mut self.sessions,
-                &mut self.servers,
-                &mut self.pools,
-                step,
-                before,
-                servers,
-            ),
+            Stage::Sessions(before, sessions) => {
+                reloads::reload_next_session(&self.sessions, &self.servers, &self.pools, step, before, sessions)
+            }
+            Stage::Servers(before, servers) => {
+                reloads::reload_next_server(&self.sessions, &mut self.servers, &mut self.pools, step, before, servers)
+            }
             Stage::Suspend(before) => {
                 orders::suspend_or_resume(
                     &mut self.sessions,
@@ -471,7 +459,7 @@ impl Tables {
             }
             Stage::CloseUnsent(before) => {
                 orders::close_servers_unsent(&mut self.servers, &mut self.pools, step, before.orders.suspension);
-                reloads::arm_servers(&mut self.servers, step);
+                reloads::arm_servers(&self.servers, step);
             }
         }
     }
@@ -513,9 +501,7 @@ impl Tables {
             Owner::Conn(conn) => match conn.kind() {
                 Kind::Client => due::session_due(self, step, conn, at),
                 Kind::Server => due::server_due(self, step, conn, at),
-                Kind::Cancel => {
-                    due::canceller_due(&mut self.sessions, &mut self.servers, &mut self.pools, step, conn, at)
-                }
+                Kind::Cancel => due::canceller_due(&self.sessions, &mut self.servers, &mut self.pools, step, conn, at),
                 Kind::Login | Kind::Lookup | Kind::Peer => {}
             },
             Owner::Pool(pool) => due::pool_due(&mut self.sessions, &mut self.servers, &mut self.pools, step, pool, at),

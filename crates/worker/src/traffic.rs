@@ -46,7 +46,7 @@ impl Tables {
     fn begin_limited(&mut self, step: &mut Step<'_>, conn: ConnId, bytes: &[u8], source: Source) {
         let mut from = 0;
         while let Some(at) =
-            halves::needs_server(&mut self.sessions, &mut self.servers, &mut self.pools, step, conn, bytes, from)
+            halves::needs_server(&mut self.sessions, &mut self.servers, &self.pools, step, conn, bytes, from)
         {
             match admission::admit(self, step, conn, &bytes[at..]) {
                 Goes::On => {
@@ -107,12 +107,12 @@ impl Tables {
             return;
         }
         let server = if may_take {
-            idle_servers::take_idle(&mut self.sessions, &mut self.servers, &mut self.pools, step, pool, Some(conn))
+            idle_servers::take_idle(&self.sessions, &mut self.servers, &mut self.pools, step, pool, Some(conn))
         } else {
             None
         };
         let server =
-            server.map(|server| disturbances::rotate(&mut self.servers, &mut self.pools, step, pool, conn, server));
+            server.map(|server| disturbances::rotate(&mut self.servers, &self.pools, step, pool, conn, server));
         match server {
             Some(server) if step.caches.server_names.are_used() => {
                 // The server's name depends on what the session asks for: that is looked for where a session's bytes wait.
@@ -373,8 +373,7 @@ impl Tables {
         if !self.limiters.is_none() {
             return self.begin_limited(step, conn, bytes, source);
         }
-        if let Some(at) =
-            halves::needs_server(&mut self.sessions, &mut self.servers, &mut self.pools, step, conn, bytes, 0)
+        if let Some(at) = halves::needs_server(&mut self.sessions, &mut self.servers, &self.pools, step, conn, bytes, 0)
         {
             let class = self.class_for(step, conn, &bytes[at..]);
             self.acquire_for(step, conn, bytes, source, at, class);
@@ -478,7 +477,7 @@ impl Tables {
             permits::count_for_limits(&mut self.sessions, &mut self.limiters, step, conn, 0, queries);
         }
         if let Some(pool) = attends {
-            listener::attend(&mut self.sessions, &mut self.servers, &mut self.pools, step, pool);
+            listener::attend(&self.sessions, &mut self.servers, &mut self.pools, step, pool);
             step.agenda.arm(Owner::Conn(conn));
         }
         if deep {
@@ -602,9 +601,9 @@ impl Tables {
         answers.flush();
         answers.findings.reverted = answers.tracker().is_some_and(|tracker| tracker.is_reverted());
         let mut findings = answers.findings;
-        definitions::act_on_definitions(&mut self.servers, &mut self.pools, step, conn, &mut findings);
+        definitions::act_on_definitions(&self.servers, &mut self.pools, step, conn, &mut findings);
         if !self.limiters.is_none() {
-            permits::count_ended(&mut self.sessions, &mut self.pools, &mut self.limiters, step, client, id, before);
+            permits::count_ended(&mut self.sessions, &self.pools, &mut self.limiters, step, client, id, before);
         }
         match end {
             Ok(()) => self.act_on(step, conn, findings),
@@ -624,8 +623,8 @@ impl Tables {
         if let Some(mut words) = findings.words {
             listener::notify_all(
                 &mut self.sessions,
-                &mut self.servers,
-                &mut self.pools,
+                &self.servers,
+                &self.pools,
                 step,
                 conn,
                 std::mem::take(&mut words.notifications),
@@ -670,7 +669,7 @@ impl Tables {
                     return;
                 }
                 question_syncs(step, conn, &mut self.servers[conn]);
-                let opens = held && links::ends_hold(&mut self.sessions, &mut self.servers, conn, session);
+                let opens = held && links::ends_hold(&self.sessions, &mut self.servers, conn, session);
                 let leaves = opens
                     && links::leaves_lost_base(
                         &mut self.sessions,
@@ -739,7 +738,7 @@ impl Tables {
     #[inline(never)]
     pub(crate) fn reconsider(&mut self, step: &mut Step<'_>, conn: ConnId) {
         if let Some(server) = self.sessions.get(conn).and_then(Session::server) {
-            return linked::go_on_linked(&mut self.sessions, &mut self.servers, step, conn, server);
+            return linked::go_on_linked(&self.sessions, &mut self.servers, step, conn, server);
         }
         let idle = self.sessions.get(conn).is_some_and(|session| {
             matches!(session.state(), SessionState::Idle { .. }) && !session.incoming().inbox().is_empty()

@@ -44,7 +44,7 @@ pub(crate) fn look_who_leaves(tables: &mut Tables, step: &mut Step<'_>) {
             }
         }
         if ends {
-            stops::end_between_transactions(&mut tables.sessions, &mut tables.servers, step, conn);
+            stops::end_between_transactions(&tables.sessions, &tables.servers, step, conn);
         }
     }
 }
@@ -109,7 +109,7 @@ fn hand_over_pair(
     send_off(sessions, servers, pools, step, (conn, moved), Some((server_id, server)));
 }
 
-fn moved_session(sessions: &Sessions, servers: &Servers, step: &mut Step<'_>, conn: ConnId) -> Option<MovedSession> {
+fn moved_session(sessions: &Sessions, servers: &Servers, step: &Step<'_>, conn: ConnId) -> Option<MovedSession> {
     let session = &sessions[conn];
     let pid = servers.cancels.other_pid_of(conn).unwrap_or_else(|| session.identity().pid(conn));
     moving::moved(session, pid, &step.caches.tracked)
@@ -148,7 +148,7 @@ fn moved_away(plan: &Plan, pool: PoolId, session: Option<Arc<str>>, server: bool
 
 fn luggage(
     pools: &Pools,
-    step: &mut Step<'_>,
+    step: &Step<'_>,
     pool: PoolId,
     key: PoolKey,
     session: Option<MovedSession>,

@@ -28,7 +28,7 @@ pub(crate) fn session_due(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId
     match due {
         None => step.agenda.arm(Owner::Conn(conn)),
         Some((_, Due::Refuse(overdue))) => {
-            refuse_overdue(&mut tables.sessions, &mut tables.servers, &mut tables.pools, step, conn, overdue);
+            refuse_overdue(&tables.sessions, &tables.servers, &mut tables.pools, step, conn, overdue);
         }
         Some((_, Due::CloseLeaving)) => ends::close_session(&mut tables.sessions, step, conn, true),
         Some((_, Due::Welcome)) => {
@@ -37,7 +37,9 @@ pub(crate) fn session_due(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId
         Some((_, Due::ListenAlone)) => {
             listener::listen_alone(&mut tables.sessions, &mut tables.servers, &mut tables.pools, step, conn)
         }
-        Some((_, Due::DeadlinePassed)) => deadlines::deadline_passed(tables, step, conn),
+        Some((_, Due::DeadlinePassed)) => {
+            deadlines::deadline_passed(&mut tables.sessions, &mut tables.servers, &mut tables.pools, step, conn)
+        }
         Some((_, Due::QueryTimeout)) => {
             deadlines::waited_too_long(&mut tables.sessions, &mut tables.servers, &mut tables.pools, step, conn)
         }
@@ -48,15 +50,15 @@ pub(crate) fn session_due(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId
             overdue_queries::give_up_overdue(&mut tables.sessions, &mut tables.servers, &mut tables.pools, step, conn)
         }
         Some((_, Due::NotifyWaiting)) => {
-            notify_waiting(&mut tables.sessions, &mut tables.pools, &mut tables.limiters, step, conn)
+            notify_waiting(&mut tables.sessions, &tables.pools, &tables.limiters, step, conn)
         }
     }
 }
 
 /// A deadline of a session has passed: the session is refused. In `classic` the code is PgBouncer's, whatever becomes of its query.
 fn refuse_overdue(
-    sessions: &mut Sessions,
-    servers: &mut Servers,
+    sessions: &Sessions,
+    servers: &Servers,
     pools: &mut Pools,
     step: &mut Step<'_>,
     conn: ConnId,
@@ -78,13 +80,7 @@ fn refuse_overdue(
     step.agenda.refuse_in_detail(conn, code, why, detail);
 }
 
-fn notify_waiting(
-    sessions: &mut Sessions,
-    pools: &mut Pools,
-    limiters: &mut Limiters,
-    step: &mut Step<'_>,
-    conn: ConnId,
-) {
+fn notify_waiting(sessions: &mut Sessions, pools: &Pools, limiters: &Limiters, step: &mut Step<'_>, conn: ConnId) {
     const WORDS: &str = "No server connection available in postgres backend, client being queued";
     let session = &mut sessions[conn];
     let SessionState::Waiting { ticket, wait_for, .. } = session.state() else {
@@ -130,7 +126,7 @@ pub(crate) fn server_due(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId,
 }
 
 pub(crate) fn canceller_due(
-    sessions: &mut Sessions,
+    sessions: &Sessions,
     servers: &mut Servers,
     pools: &mut Pools,
     step: &mut Step<'_>,

@@ -17,7 +17,7 @@ use crate::tables::step::Step;
 use crate::tables::{lookups, timers};
 
 /// Ends a session as PostgreSQL does when it has lost track of where messages begin.
-fn end_astray(sessions: &mut Sessions, servers: &mut Servers, step: &mut Step<'_>, server_id: ConnId, astray: Astray) {
+fn end_astray(sessions: &Sessions, servers: &mut Servers, step: &mut Step<'_>, server_id: ConnId, astray: Astray) {
     let server = &mut servers[server_id];
     server.end_mut().close_when_released(CloseReason::SyncLost);
     // A client that has disconnected gets no error.

@@ -8,7 +8,7 @@ use units::{PoolId, limits};
 use crate::tables::owners::{Pools, Sessions};
 use crate::tables::step::Step;
 
-pub(crate) fn forget(sessions: &mut Sessions, pools: &mut Pools, step: &mut Step<'_>, id: PoolId) {
+pub(crate) fn forget(sessions: &Sessions, pools: &mut Pools, step: &mut Step<'_>, id: PoolId) {
     if let Some(pool) = pools.get_mut(id) {
         pool.retire();
     }
@@ -16,7 +16,7 @@ pub(crate) fn forget(sessions: &mut Sessions, pools: &mut Pools, step: &mut Step
 }
 
 /// Forgets a retired pool now, or tries again later.
-pub(crate) fn try_to_forget(sessions: &mut Sessions, pools: &mut Pools, step: &mut Step<'_>, id: PoolId) {
+pub(crate) fn try_to_forget(sessions: &Sessions, pools: &mut Pools, step: &mut Step<'_>, id: PoolId) {
     // No pool counts sessions that have ended and whose sockets are not closed yet.
     let lingers = sessions.departing > 0 && sessions.iter().any(|(_, session)| session.pool() == id);
     if let Some(pool) = pools.get(id) {
@@ -79,7 +79,7 @@ mod tests {
         for (what, put, take) in cases {
             let mut scene = Scene::new(|_| ());
             put(&mut scene);
-            scene.run(|tables, step| forget(&mut tables.sessions, &mut tables.pools, step, POOL));
+            scene.run(|tables, step| forget(&tables.sessions, &mut tables.pools, step, POOL));
             assert!(!is_forgotten(&mut scene), "{what} is left");
             assert_eq!(
                 scene.tables.clock.deadlines.next(),
@@ -87,7 +87,7 @@ mod tests {
                 "{what}: it is tried again"
             );
             take(&mut scene);
-            scene.run(|tables, step| try_to_forget(&mut tables.sessions, &mut tables.pools, step, POOL));
+            scene.run(|tables, step| try_to_forget(&tables.sessions, &mut tables.pools, step, POOL));
             assert!(is_forgotten(&mut scene), "{what} is gone");
         }
     }
@@ -98,10 +98,10 @@ mod tests {
         let session = scene.session();
         scene.tables.pools[POOL].counts_mut().session_left();
         scene.tables.sessions.departing = 1;
-        scene.run(|tables, step| forget(&mut tables.sessions, &mut tables.pools, step, POOL));
+        scene.run(|tables, step| forget(&tables.sessions, &mut tables.pools, step, POOL));
         assert!(!is_forgotten(&mut scene));
         scene.tables.sessions.remove(session);
-        scene.run(|tables, step| try_to_forget(&mut tables.sessions, &mut tables.pools, step, POOL));
+        scene.run(|tables, step| try_to_forget(&tables.sessions, &mut tables.pools, step, POOL));
         assert!(is_forgotten(&mut scene));
     }
 }

@@ -76,7 +76,7 @@ fn adopt(servers: &mut Servers, pools: &mut Pools, step: &mut Step<'_>, mut serv
 }
 
 /// Whether a server that has arrived can be used here, as the settings and its pool's catalogue are now.
-pub(crate) fn judge(servers: &mut Servers, pools: &mut Pools, plan: &Plan, conn: ConnId) {
+pub(crate) fn judge(servers: &mut Servers, pools: &Pools, plan: &Plan, conn: ConnId) {
     let server = &mut servers[conn];
     let pool = &pools[server.pool()];
     if pool.is_removed() {

@@ -23,7 +23,7 @@ pub(crate) fn is_killed(pools: &Pools, plan: &Plan, id: PoolId, before: Database
 
 /// Ends all sessions of a pool. They have to be gone before their servers are: whether a client can be told depends on what its server
 /// has sent.
-pub(crate) fn kill_sessions(sessions: &mut Sessions, step: &mut Step<'_>, id: PoolId) {
+pub(crate) fn kill_sessions(sessions: &Sessions, step: &mut Step<'_>, id: PoolId) {
     for conn in sessions.ids() {
         if sessions.get(conn).is_some_and(|session| session.pool() == id) {
             step.agenda.refuse(conn, CloseReason::DatabaseRemoved);
@@ -55,7 +55,7 @@ pub(crate) fn close_free(servers: &mut Servers, pools: &mut Pools, step: &mut St
 }
 
 /// Ends one session. It may have ended meanwhile.
-pub(crate) fn kill_client(sessions: &mut Sessions, step: &mut Step<'_>, conn: ConnId, serial: Serial) {
+pub(crate) fn kill_client(sessions: &Sessions, step: &mut Step<'_>, conn: ConnId, serial: Serial) {
     if sessions.get(conn).is_some_and(|session| session.identity().serial == serial) {
         step.agenda.refuse(conn, EndReason::Killed);
     }
@@ -85,7 +85,7 @@ pub(crate) fn suspend_or_resume(
 }
 
 /// Sessions end whose clients have not taken what was sent to them, or whose servers have not.
-fn end_sessions_unsent(sessions: &mut Sessions, servers: &mut Servers, step: &mut Step<'_>) {
+fn end_sessions_unsent(sessions: &Sessions, servers: &Servers, step: &mut Step<'_>) {
     for conn in sessions.ids() {
         let session = &sessions[conn];
         let server = session.server().and_then(|server| servers.get(server));

@@ -42,7 +42,7 @@ pub(crate) fn begin(servers: &mut Servers, pools: &mut Pools, step: &mut Step<'_
 
 /// A reload has come to its next pool. After the last, limits and classes follow, then the sessions.
 pub(crate) fn reload_next_pool(
-    sessions: &mut Sessions,
+    sessions: &Sessions,
     servers: &mut Servers,
     pools: &mut Pools,
     step: &mut Step<'_>,
@@ -60,7 +60,7 @@ pub(crate) fn reload_next_pool(
 
 /// `own`: its servers.
 fn reload_pool(
-    sessions: &mut Sessions,
+    sessions: &Sessions,
     servers: &mut Servers,
     pools: &mut Pools,
     step: &mut Step<'_>,
@@ -122,9 +122,9 @@ pub(crate) fn finish_pool(servers: &mut Servers, pools: &mut Pools, step: &mut S
 
 /// A reload has come to its next session. After the last, the servers follow.
 pub(crate) fn reload_next_session(
-    sessions: &mut Sessions,
-    servers: &mut Servers,
-    pools: &mut Pools,
+    sessions: &Sessions,
+    servers: &Servers,
+    pools: &Pools,
     step: &mut Step<'_>,
     before: Arc<Settings>,
     mut rest: IntoIter<ConnId>,
@@ -140,7 +140,7 @@ pub(crate) fn reload_next_session(
 
 /// A reload has come to its next server. After the last, SUSPEND and RESUME follow.
 pub(crate) fn reload_next_server(
-    sessions: &mut Sessions,
+    sessions: &Sessions,
     servers: &mut Servers,
     pools: &mut Pools,
     step: &mut Step<'_>,
@@ -157,7 +157,7 @@ pub(crate) fn reload_next_server(
 }
 
 /// Timeouts of servers may be others now.
-pub(crate) fn arm_servers(servers: &mut Servers, step: &mut Step<'_>) {
+pub(crate) fn arm_servers(servers: &Servers, step: &mut Step<'_>) {
     for conn in servers.ids() {
         step.agenda.arm(Owner::Conn(conn));
     }
@@ -171,7 +171,7 @@ fn take_up(pools: &mut Pools, step: &mut Step<'_>) {
 }
 
 /// A shorter timeout holds at once. A session whose database was removed is closed, unless it is linked.
-fn reconfigure_session(sessions: &mut Sessions, pools: &mut Pools, step: &mut Step<'_>, conn: ConnId) {
+fn reconfigure_session(sessions: &Sessions, pools: &Pools, step: &mut Step<'_>, conn: ConnId) {
     // It may have ended since the reload began, after the end of another session gave it what it waited for.
     let Some(session) = sessions.get(conn) else { return };
     let removed = pools.get(session.pool()).is_some_and(|pool| pool.is_removed());
@@ -214,7 +214,7 @@ fn are_concerned(pool: &Pool, entry: Option<&Database>, settings: &Settings) -> 
 /// or that have a name by `server_application_name`, which is off now; or that were not asked for their base, and would be now. `asked_for_base`:
 /// the pool's servers were.
 fn retire_outdated(
-    sessions: &mut Sessions,
+    sessions: &Sessions,
     servers: &mut Servers,
     pools: &mut Pools,
     step: &mut Step<'_>,
@@ -266,7 +266,7 @@ fn retire_outdated(
 
 /// A client has proved another password of the pool's user than those before.
 pub(crate) fn take_password(
-    sessions: &mut Sessions,
+    sessions: &Sessions,
     servers: &mut Servers,
     pools: &mut Pools,
     step: &mut Step<'_>,

@@ -39,7 +39,7 @@ pub(crate) fn begin(sessions: &mut Sessions, servers: &mut Servers, step: &mut S
 }
 
 /// Another worker was replaced after a panic.
-pub(crate) fn renewed(sessions: &mut Sessions, pools: &mut Pools, step: &mut Step<'_>, worker: WorkerId, life: Life) {
+pub(crate) fn renewed(sessions: &Sessions, pools: &mut Pools, step: &mut Step<'_>, worker: WorkerId, life: Life) {
     let to = step.plan.id;
     step.actions.post_to_coordinator(ToCoordinator::LoansArrived { from: worker, life, to });
     for pool in pools.iter_mut() {

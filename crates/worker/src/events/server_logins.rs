@@ -111,9 +111,9 @@ fn open_server(
 
 /// The connection is open.
 pub(crate) fn server_opened(
-    sessions: &mut Sessions,
+    sessions: &Sessions,
     servers: &mut Servers,
-    pools: &mut Pools,
+    pools: &Pools,
     step: &mut Step<'_>,
     conn: ConnId,
     ends: Option<Box<Ends>>,
@@ -178,21 +178,14 @@ pub(crate) fn server_secured(
 type Secure = Result<Box<Secured>, String>;
 
 /// Does the next thing before the login, or begins that.
-fn go_on(
-    sessions: &mut Sessions,
-    servers: &mut Servers,
-    pools: &mut Pools,
-    step: &mut Step<'_>,
-    conn: ConnId,
-    next: Next,
-) {
+fn go_on(sessions: &Sessions, servers: &mut Servers, pools: &Pools, step: &mut Step<'_>, conn: ConnId, next: Next) {
     if step.actions.encrypt(conn, next) {
         log_in(sessions, servers, pools, step, conn);
     }
 }
 
 /// Sends the startup packet.
-fn log_in(sessions: &mut Sessions, servers: &mut Servers, pools: &mut Pools, step: &mut Step<'_>, conn: ConnId) {
+fn log_in(sessions: &Sessions, servers: &mut Servers, pools: &Pools, step: &mut Step<'_>, conn: ConnId) {
     let server = &mut servers[conn];
     server.log_in();
     let pool = &pools[server.pool()];

@@ -29,12 +29,7 @@ pub(crate) fn refuse_waiting(sessions: &Sessions, step: &mut Step<'_>) {
 }
 
 /// The end of a round, in a shutdown that waits for transactions only: a session that is in none ends.
-pub(crate) fn end_between_transactions(
-    sessions: &mut Sessions,
-    servers: &mut Servers,
-    step: &mut Step<'_>,
-    conn: ConnId,
-) {
+pub(crate) fn end_between_transactions(sessions: &Sessions, servers: &Servers, step: &mut Step<'_>, conn: ConnId) {
     // It may have moved to another process just now.
     let Some(session) = sessions.get(conn) else { return };
     let is_between = match session.state() {

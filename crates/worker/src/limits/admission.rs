@@ -29,8 +29,8 @@ use units::{ConnId, PoolId};
 use crate::limits::deadlines::waited;
 use crate::limits::permits::taken_permits;
 use crate::limits::{classes, deadlines, permits, refusals};
-use crate::tables::followups::{Before, RequestError};
-use crate::tables::limiters::{LimitWaiter, Limiters, Outcome};
+use crate::tables::followups::RequestError;
+use crate::tables::limiters::{Before, LimitWaiter, Limiters, Outcome};
 use crate::tables::owners::{Pools, Servers, Sessions};
 use crate::tables::step::Step;
 use crate::tables::{Tables, lookups};
@@ -49,7 +49,7 @@ pub(crate) enum Goes {
 fn conclude(
     sessions: &mut Sessions,
     pools: &mut Pools,
-    limiters: &mut Limiters,
+    limiters: &Limiters,
     step: &mut Step<'_>,
     conn: ConnId,
     outcome: Outcome,
@@ -87,7 +87,7 @@ pub(crate) fn admit(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, mess
         Admission::Not => step.now,
     };
     if let Some(outcome) = tables.limiters.outcomes.remove(&conn) {
-        return conclude(&mut tables.sessions, &mut tables.pools, &mut tables.limiters, step, conn, outcome, messages);
+        return conclude(&mut tables.sessions, &mut tables.pools, &tables.limiters, step, conn, outcome, messages);
     }
     let (class, linked) = (session.claim().class(), session.server().is_some());
     let class = if step.plan.settings.classes.is_single() {
@@ -95,15 +95,21 @@ pub(crate) fn admit(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, mess
     } else {
         classes::classify(&mut tables.sessions, &mut tables.pools, step, conn, messages).0
     };
-    let stated = if linked { Passage::Open } else { pass_statement(tables, step, conn, messages) };
+    let stated = if linked {
+        Passage::Open
+    } else {
+        pass_statement(&mut tables.sessions, &mut tables.servers, &mut tables.limiters, step, conn, messages)
+    };
     let passage = match stated {
-        Passage::Open => pass_class(tables, step, conn, class, messages),
+        Passage::Open => {
+            pass_class(&mut tables.sessions, &mut tables.servers, &mut tables.limiters, step, conn, class, messages)
+        }
         passage => passage,
     };
     match passage {
         Passage::Open => {
             tables.sessions[conn].claim_mut().has_waited(since);
-            permits::pass_in(&mut tables.sessions, &mut tables.limiters, step, conn);
+            permits::pass_in(&mut tables.sessions, &tables.limiters, step, conn);
             Goes::On
         }
         Passage::Later => Goes::Later,
@@ -112,7 +118,7 @@ pub(crate) fn admit(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, mess
             refusals::refuse_for_now(
                 &mut tables.sessions,
                 &mut tables.pools,
-                &mut tables.limiters,
+                &tables.limiters,
                 step,
                 conn,
                 &error,
@@ -123,23 +129,30 @@ pub(crate) fn admit(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, mess
     }
 }
 
-fn pass_statement(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, messages: &[u8]) -> Passage {
+fn pass_statement(
+    sessions: &mut Sessions,
+    servers: &mut Servers,
+    limiters: &mut Limiters,
+    step: &mut Step<'_>,
+    conn: ConnId,
+    messages: &[u8],
+) -> Passage {
     let limits = &step.plan.settings.global.classes;
     // A session that has a permit has begun with that statement, whatever has come after it meanwhile.
-    let session = &mut tables.sessions[conn];
+    let session = &mut sessions[conn];
     let has_permit = session.claim().permits().is_some_and(|permits| permits.statement().is_some());
-    if has_permit || !tables.limiters.counts_statements {
+    if has_permit || !limiters.counts_statements {
         return Passage::Open;
     }
     // Messages without a text (no Query or Parse) belong to no statement's limit.
     let Some(text) = first_text(session, messages) else { return Passage::Open };
     let rules = step.caches.reader.rules(session.parameters());
-    let fingerprint = rules.and_then(|rules| Text::new(text, rules).fingerprint(&tables.limiters.key).ok());
+    let fingerprint = rules.and_then(|rules| Text::new(text, rules).fingerprint(&limiters.key).ok());
     // All texts that the lexer cannot read share one fingerprint.
     let fingerprint = fingerprint.map_or(0, |fingerprint| fingerprint.bits()[0]);
     // This statement has no limit.
     let Some(limit) = limits.statement_limit(fingerprint) else { return Passage::Open };
-    let limiter = tables.limiters.statement(step.now, fingerprint, text);
+    let limiter = limiters.statement(step.now, fingerprint, text);
     let passage =
         if limiter.queue.is_empty() { limiter.pass(step.now, limit, limits.fingerprint_over) } else { Passage::Later };
     match passage {
@@ -149,32 +162,39 @@ fn pass_statement(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, messag
         }
         Passage::Later => {
             let kind = (limits.fingerprint_over == Over::Delay).then_some(LimitKind::Active);
-            wait_at(tables, step, conn, Before::Statement(fingerprint), kind, messages);
+            wait_at(sessions, servers, limiters, step, conn, (Before::Statement(fingerprint), kind), messages);
         }
         Passage::Refused(_) => {}
     }
     passage
 }
 
-fn pass_class(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, class: ClassId, messages: &[u8]) -> Passage {
+fn pass_class(
+    sessions: &mut Sessions,
+    servers: &mut Servers,
+    limiters: &mut Limiters,
+    step: &mut Step<'_>,
+    conn: ConnId,
+    class: ClassId,
+    messages: &[u8],
+) -> Passage {
     let index = usize::from(class.0);
-    let Some(limiter) =
-        tables.limiters.classes.get_mut(index).filter(|limiter| !ClassLimiter::is_free(&limiter.limits))
+    let Some(limiter) = limiters.classes.get_mut(index).filter(|limiter| !ClassLimiter::is_free(&limiter.limits))
     else {
         return Passage::Open;
     };
-    let session = &tables.sessions[conn];
+    let session = &sessions[conn];
     let linked = session.server().is_some();
     let passage = if limiter.is_next(linked) { limiter.pass(step.now, linked) } else { Passage::Later };
     match passage {
         Passage::Open if linked => {}
         Passage::Open => {
             let asked_at = session.waiting_since().unwrap_or(step.now);
-            permits::take_class_permit(&mut tables.sessions, &mut tables.limiters, step.now, conn, index, asked_at);
+            permits::take_class_permit(sessions, limiters, step.now, conn, index, asked_at);
         }
         Passage::Later => {
             let kind = limiter.delays();
-            wait_at(tables, step, conn, Before::Class(index), kind, messages);
+            wait_at(sessions, servers, limiters, step, conn, (Before::Class(index), kind), messages);
         }
         Passage::Refused(_) => {}
     }
@@ -182,40 +202,36 @@ fn pass_class(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, class: Cla
 }
 
 fn wait_at(
-    tables: &mut Tables,
+    sessions: &mut Sessions,
+    servers: &mut Servers,
+    limiters: &mut Limiters,
     step: &mut Step<'_>,
     conn: ConnId,
-    before: Before,
-    kind: Option<LimitKind>,
+    (before, kind): (Before, Option<LimitKind>),
     messages: &[u8],
 ) {
-    let session = &mut tables.sessions[conn];
+    let session = &mut sessions[conn];
     let since = session.waiting_since().unwrap_or(step.now);
     let linked = session.server().is_some();
-    let deadline_ms = if linked { session.deadline_ms(messages, Commented::Unread).unwrap_or_default() } else { 0 };
-    let ticket = tables.limiters.enter_queue(LimitWaiter { conn, before, linked, since, entered: step.now, kind });
+    let deadline_ms = session.deadline_ms(messages, Commented::Unread);
+    let ticket = limiters.enter_queue(LimitWaiter { conn, before, linked, since, entered: step.now, kind });
     session.claim_mut().wait(ticket);
     match session.state() {
         SessionState::Linked { server } => {
-            tables.servers[server].hold_mut().wait_for_limit(since, deadline_ms);
+            servers[server].hold_mut().wait_for_limit(since, deadline_ms.unwrap_or_default());
         }
         _ => {
             // A session that will be refused gets no notice about waiting.
             let notified = kind.is_none();
             session.wait(since, WaitFor::Limit, ticket, notified);
+            // The pace of a limit's queue is not known: no request is refused before its deadline.
+            if let Some(allowed) = deadline_ms {
+                session.take_deadline(allowed);
+            }
         }
     }
     step.agenda.arm(Owner::Conn(conn));
-    deadlines::apply_deadline(
-        &mut tables.sessions,
-        &mut tables.servers,
-        &mut tables.pools,
-        step,
-        conn,
-        messages,
-        Commented::Unread,
-    );
-    permits::exchange_allowance(&mut tables.limiters, step, before);
+    permits::exchange_allowance(limiters, step, before);
 }
 
 /// The coordinator has answered a request for a limit.
@@ -273,7 +289,7 @@ pub(crate) fn open(tables: &mut Tables, step: &mut Step<'_>, before: Before) {
         }
         tables.limiters.leave_queue(step.now, ticket);
         if let (Passage::Open, Before::Class(index), false) = (&passage, before, linked) {
-            permits::take_class_permit(&mut tables.sessions, &mut tables.limiters, step.now, conn, index, since);
+            permits::take_class_permit(&mut tables.sessions, &tables.limiters, step.now, conn, index, since);
         }
         let session = &mut tables.sessions[conn];
         if let (Passage::Open, Before::Statement(fingerprint)) = (&passage, before) {

@@ -20,9 +20,9 @@ use units::{ConnId, Time};
 use crate::limits::{permits, refusals};
 use crate::tables::followups::RequestError;
 use crate::tables::limiters::Outcome;
+use crate::tables::lookups;
 use crate::tables::owners::{Pools, Servers, Sessions};
 use crate::tables::step::Step;
-use crate::tables::{Tables, lookups};
 
 const HINT: &str = "It was not sent to PostgreSQL, and can be sent again.";
 
@@ -95,30 +95,21 @@ pub(crate) fn is_too_late(
 }
 
 /// The deadline of a waiting session has passed.
-pub(crate) fn deadline_passed(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
-    let (since, deadline_ms) =
-        lookups::late(&tables.sessions, &tables.servers, step.now, conn).expect("its deadline has come");
-    if permits::end_linked_wait(
-        &mut tables.sessions,
-        &mut tables.limiters,
-        step,
-        conn,
-        Outcome::Late { since, deadline_ms },
-    ) {
+pub(crate) fn deadline_passed(
+    sessions: &mut Sessions,
+    servers: &mut Servers,
+    pools: &mut Pools,
+    step: &mut Step<'_>,
+    conn: ConnId,
+) {
+    let (since, deadline_ms) = lookups::late(sessions, servers, step.now, conn).expect("its deadline has come");
+    if permits::end_linked_wait(sessions, servers, step, conn, Outcome::Late { since, deadline_ms }) {
         return;
     }
     let detail = waited(step.now, since, deadline_ms);
-    let (why, detail) =
-        lookups::with_pin_limit(&tables.sessions, &tables.pools, conn, RequestRefusal::Deadline, detail);
-    refusals::count_refusal(&mut tables.sessions, &mut tables.pools, step, conn, &why);
-    refusals::refuse_waiting_request(
-        &mut tables.sessions,
-        &mut tables.servers,
-        &mut tables.pools,
-        step,
-        conn,
-        &deadline_error(why, detail),
-    );
+    let (why, detail) = lookups::with_pin_limit(sessions, pools, conn, RequestRefusal::Deadline, detail);
+    refusals::count_refusal(sessions, pools, step, conn, &why);
+    refusals::refuse_waiting_request(sessions, servers, pools, step, conn, &deadline_error(why, detail));
 }
 
 /// A session has waited for as long as `query_timeout` allows.

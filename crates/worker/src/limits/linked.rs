@@ -20,7 +20,7 @@ use crate::tables::{Tables, backpressure, lookups};
 
 /// A session that keeps its server may have more messages to send.
 pub(crate) fn go_on_linked(
-    sessions: &mut Sessions,
+    sessions: &Sessions,
     servers: &mut Servers,
     step: &mut Step<'_>,
     conn: ConnId,

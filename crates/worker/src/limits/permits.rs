@@ -10,13 +10,13 @@ use units::table::Table;
 use units::{ConnId, PoolId, Time};
 use wire::backend::ParameterStatus;
 
-use crate::tables::followups::Before;
-use crate::tables::limiters::{Limiters, Outcome};
+use crate::tables::followups::Departure;
+use crate::tables::limiters::{Before, Limiters, Outcome};
 use crate::tables::owners::{Pools, Servers, Sessions};
 use crate::tables::step::Step;
 
 /// A session keeps its server: notes it if the transaction is over.
-pub(crate) fn note_transaction_end(sessions: &mut Sessions, servers: &mut Servers, conn: ConnId, server: ConnId) {
+pub(crate) fn note_transaction_end(sessions: &mut Sessions, servers: &Servers, conn: ConnId, server: ConnId) {
     let session = &mut sessions[conn];
     let is_in = matches!(session.claim().admission(), Admission::In { .. });
     if is_in && !session.is_torn() && servers[server].is_between_transactions() {
@@ -28,18 +28,20 @@ pub(crate) fn note_transaction_end(sessions: &mut Sessions, servers: &mut Server
 /// Ends the wait of a linked session. False: it does not wait.
 pub(crate) fn end_linked_wait(
     sessions: &mut Sessions,
-    limiters: &mut Limiters,
+    servers: &Servers,
     step: &mut Step<'_>,
     conn: ConnId,
     outcome: Outcome,
 ) -> bool {
     let session = &mut sessions[conn];
-    let (Some(_), Admission::Waits { ticket }) = (session.server(), session.claim().admission()) else { return false };
-    let wait = limiters.leave_queue(step.now, ticket).expect("a session that waits for a limit is in its queue");
-    session.claim_mut().has_waited(wait.since);
-    set_outcome(limiters, step, conn, outcome);
-    // The next waiter may need less.
-    step.agenda.admit(wait.before);
+    let (Some(server), Admission::Waits { ticket }) = (session.server(), session.claim().admission()) else {
+        return false;
+    };
+    // A server that was closed in this step has its session's end on the agenda.
+    let Some(server) = servers.get(server) else { return false };
+    session.claim_mut().has_waited(server.hold().limit_wait().since());
+    step.agenda.leave_limits(Departure { session: conn, ticket: Some(ticket), outcome: Some(outcome) });
+    step.agenda.reconsider(conn);
     true
 }
 
@@ -51,7 +53,7 @@ pub(crate) fn set_outcome(limiters: &mut Limiters, step: &mut Step<'_>, conn: Co
 
 pub(crate) fn take_class_permit(
     sessions: &mut Sessions,
-    limiters: &mut Limiters,
+    limiters: &Limiters,
     now: Time,
     conn: ConnId,
     index: usize,
@@ -119,7 +121,7 @@ pub(crate) fn give_back(step: &mut Step<'_>, limit: Limit, count: u32, missing: 
 }
 
 /// The session's transaction may begin.
-pub(crate) fn pass_in(sessions: &mut Sessions, limiters: &mut Limiters, step: &mut Step<'_>, conn: ConnId) {
+pub(crate) fn pass_in(sessions: &mut Sessions, limiters: &Limiters, step: &mut Step<'_>, conn: ConnId) {
     let session = &mut sessions[conn];
     let since = session.waiting_since().unwrap_or(step.now);
     session.claim_mut().admit(since);
@@ -138,19 +140,31 @@ pub(crate) fn give_up_passing(sessions: &mut Sessions, step: &mut Step<'_>, conn
 /// A session gives up its permits and its place in a queue: its transaction is over, or the session ends.
 pub(crate) fn leave_limits(sessions: &mut Sessions, step: &mut Step<'_>, conn: ConnId) {
     let claim = sessions[conn].claim_mut();
-    match claim.take_admission() {
-        Admission::Waits { ticket } => step.agenda.leave_limits(conn, Some(ticket)),
-        Admission::HasWaited { .. } => step.agenda.leave_limits(conn, None),
-        Admission::In { .. } | Admission::Not => {}
+    let ticket = match claim.take_admission() {
+        Admission::Waits { ticket } => Some(Some(ticket)),
+        Admission::HasWaited { .. } => Some(None),
+        Admission::In { .. } | Admission::Not => None,
+    };
+    if let Some(ticket) = ticket {
+        step.agenda.leave_limits(Departure { session: conn, ticket, outcome: None });
     }
     step.agenda.release(claim.take_permits());
 }
 
-/// A session has given up the place in a queue that this ticket is for, if it had one, and what came of its wait.
-pub(crate) fn has_left(limiters: &mut Limiters, step: &mut Step<'_>, conn: ConnId, ticket: Option<u64>) {
-    limiters.outcomes.remove(&conn);
-    if let Some(wait) = ticket.and_then(|ticket| limiters.leave_queue(step.now, ticket)) {
-        limiters.count_vain_wait(step.now, wait.before, wait.since);
+/// A session waits in no queue of the limits any more.
+pub(crate) fn has_left(limiters: &mut Limiters, step: &mut Step<'_>, departure: Departure) {
+    let Departure { session, ticket, outcome } = departure;
+    let wait = ticket.and_then(|ticket| limiters.leave_queue(step.now, ticket));
+    match outcome {
+        Some(outcome) => _ = limiters.outcomes.insert(session, outcome),
+        None => {
+            limiters.outcomes.remove(&session);
+            if let Some(wait) = wait {
+                limiters.count_vain_wait(step.now, wait.before, wait.since);
+            }
+        }
+    }
+    if let Some(wait) = wait {
         // The next waiter may need less.
         step.agenda.admit(wait.before);
     }
@@ -171,7 +185,7 @@ pub(crate) fn pass_permits_on(sessions: &mut Sessions, servers: &mut Servers, co
 #[inline(never)]
 pub(crate) fn count_ended(
     sessions: &mut Sessions,
-    pools: &mut Pools,
+    pools: &Pools,
     limiters: &mut Limiters,
     step: &mut Step<'_>,
     client: Option<ConnId>,
@@ -210,7 +224,7 @@ pub(crate) fn count_for_limits(
     }
 }
 
-pub(crate) fn report_limits(sessions: &mut Sessions, limiters: &mut Limiters, step: &mut Step<'_>, conn: ConnId) {
+pub(crate) fn report_limits(sessions: &Sessions, limiters: &Limiters, step: &mut Step<'_>, conn: ConnId) {
     let session = &sessions[conn];
     if !session.claim().reports_limits() {
         return;

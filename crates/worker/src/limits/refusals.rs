@@ -34,7 +34,7 @@ use crate::tables::{self, backpressure};
 pub(crate) fn refuse_for_now(
     sessions: &mut Sessions,
     pools: &mut Pools,
-    limiters: &mut Limiters,
+    limiters: &Limiters,
     step: &mut Step<'_>,
     conn: ConnId,
     refused: &LimitError,
@@ -70,7 +70,7 @@ pub(crate) fn refuse_batch(
 
 /// Counts a refused request. The first one of its kind is logged with its words.
 pub(crate) fn count_refusal(
-    sessions: &mut Sessions,
+    sessions: &Sessions,
     pools: &mut Pools,
     step: &mut Step<'_>,
     conn: ConnId,
@@ -87,7 +87,7 @@ pub(crate) fn count_refusal(
 }
 
 /// Counts a session that ends for this reason. The log has a line for each that ends.
-pub(crate) fn count_ended(sessions: &mut Sessions, pools: &mut Pools, step: &Step<'_>, conn: ConnId, reason: Reason) {
+pub(crate) fn count_ended(sessions: &Sessions, pools: &mut Pools, step: &Step<'_>, conn: ConnId, reason: Reason) {
     let session = &sessions[conn];
     let (pool, class) = (session.pool(), Arc::clone(&step.plan.settings.classes.class(session.claim().class()).name));
     let quiet = step.plan.settings.global.console.stats_period;

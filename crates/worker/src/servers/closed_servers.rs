@@ -146,7 +146,7 @@ pub(crate) fn shrink(servers: &mut Servers, pools: &mut Pools, step: &mut Step<'
 /// of the client. The client is closed too, since it would lose its session state. Returns whether this was done.
 //= pgbouncer config.md#server_fast_close
 pub(crate) fn close_fast(
-    sessions: &mut Sessions,
+    sessions: &Sessions,
     servers: &mut Servers,
     pools: &mut Pools,
     step: &mut Step<'_>,
@@ -201,7 +201,7 @@ pub(crate) fn recalled(servers: &mut Servers, pools: &mut Pools, step: &mut Step
 
 /// Closes these servers: the idle ones at once, the others when their transaction ends.
 pub(crate) fn retire_servers(
-    sessions: &mut Sessions,
+    sessions: &Sessions,
     servers: &mut Servers,
     pools: &mut Pools,
     step: &mut Step<'_>,
@@ -223,7 +223,7 @@ pub(crate) fn retire_servers(
 
 /// Once a session of the pool sets `temp_buffers`, idle servers are closed that do not take it any more.
 pub(crate) fn retire_local_buffers(
-    sessions: &mut Sessions,
+    sessions: &Sessions,
     servers: &mut Servers,
     pools: &mut Pools,
     step: &mut Step<'_>,

@@ -19,7 +19,7 @@ use crate::tables::step::Step;
 /// The idle server that a session gets instead of `chosen`.
 pub(crate) fn rotate(
     servers: &mut Servers,
-    pools: &mut Pools,
+    pools: &Pools,
     step: &Step<'_>,
     pool: PoolId,
     session: ConnId,
@@ -32,13 +32,7 @@ pub(crate) fn rotate(
 
 /// A session is about to get a server.
 #[cold]
-pub(crate) fn observe_link(
-    servers: &mut Servers,
-    pools: &mut Pools,
-    step: &mut Step<'_>,
-    session: ConnId,
-    conn: ConnId,
-) {
+pub(crate) fn observe_link(servers: &mut Servers, pools: &Pools, step: &mut Step<'_>, session: ConnId, conn: ConnId) {
     let chaos = servers.chaos.as_mut().expect("there is chaos: its caller has asked");
     let pool = &pools[servers.table[conn].pool()];
     let idle: Vec<Idle> = usable(step.now, &step.plan.settings, &servers.table, pool).collect();
@@ -67,9 +61,9 @@ pub(crate) fn is_disturbed(servers: &mut Servers, pools: &mut Pools, step: &mut 
 
 /// The server has answered that query.
 pub(crate) fn disturbance_ended(
-    sessions: &mut Sessions,
+    sessions: &Sessions,
     servers: &mut Servers,
-    pools: &mut Pools,
+    pools: &Pools,
     step: &mut Step<'_>,
     conn: ConnId,
     chore: Chore,

@@ -14,7 +14,7 @@ use crate::tables::step::Step;
 /// Takes an idle server that may be used at once. One that has been idle for long is checked first, and placed after
 /// that.
 pub(crate) fn take_idle(
-    sessions: &mut Sessions,
+    sessions: &Sessions,
     servers: &mut Servers,
     pools: &mut Pools,
     step: &mut Step<'_>,
@@ -147,7 +147,7 @@ mod tests {
             let mut scene = Scene::new(|settings| settings.global.servers.server_round_robin = round_robin);
             let [first, last] = [scene.idle_server(scene.now), scene.idle_server(scene.now)];
             let taken = scene.run(|tables, step| {
-                take_idle(&mut tables.sessions, &mut tables.servers, &mut tables.pools, step, POOL, None)
+                take_idle(&tables.sessions, &mut tables.servers, &mut tables.pools, step, POOL, None)
             });
             assert_eq!(taken, Some(if round_robin { first } else { last }));
         }
@@ -160,7 +160,7 @@ mod tests {
         scene.tables.servers[expired].end_mut().close_when_released(CloseReason::DatabaseChanged);
         assert_eq!(
             scene.run(|tables, step| take_idle(
-                &mut tables.sessions,
+                &tables.sessions,
                 &mut tables.servers,
                 &mut tables.pools,
                 step,
@@ -180,7 +180,7 @@ mod tests {
         let stale = scene.idle_server(long_ago);
         assert_eq!(
             scene.run(|tables, step| take_idle(
-                &mut tables.sessions,
+                &tables.sessions,
                 &mut tables.servers,
                 &mut tables.pools,
                 step,
@@ -194,7 +194,7 @@ mod tests {
         let [fresh, stale] = [scene.idle_server(scene.now), scene.idle_server(long_ago)];
         assert_eq!(
             scene.run(|tables, step| take_idle(
-                &mut tables.sessions,
+                &tables.sessions,
                 &mut tables.servers,
                 &mut tables.pools,
                 step,

@@ -26,13 +26,7 @@ use crate::tables::step::Step;
 use crate::tables::{backpressure, lookups};
 
 /// A session waits for its pool's listener: it should LISTEN or UNLISTEN.
-pub(crate) fn attend(
-    sessions: &mut Sessions,
-    servers: &mut Servers,
-    pools: &mut Pools,
-    step: &mut Step<'_>,
-    id: PoolId,
-) {
+pub(crate) fn attend(sessions: &Sessions, servers: &mut Servers, pools: &mut Pools, step: &mut Step<'_>, id: PoolId) {
     let listener = pools[id].listener().expect("a session has wanted something of it");
     match listener.server() {
         Some(server) => begin_round(servers, pools, step, server),
@@ -212,7 +206,7 @@ fn settle_channels(
 }
 
 fn leave_channels(
-    sessions: &mut Sessions,
+    sessions: &Sessions,
     servers: &mut Servers,
     pools: &mut Pools,
     step: &mut Step<'_>,
@@ -235,7 +229,7 @@ fn leave_channels(
 
 /// A session ends: it leaves the listener.
 pub(crate) fn listens_no_more(
-    sessions: &mut Sessions,
+    sessions: &Sessions,
     servers: &mut Servers,
     pools: &mut Pools,
     step: &mut Step<'_>,
@@ -263,8 +257,8 @@ pub(crate) fn notifiers(sessions: &Sessions, servers: &Servers, server_id: ConnI
 /// Passes notifications that a pool's listener has received on to every session that listens.
 pub(crate) fn notify_all(
     sessions: &mut Sessions,
-    servers: &mut Servers,
-    pools: &mut Pools,
+    servers: &Servers,
+    pools: &Pools,
     step: &mut Step<'_>,
     server_id: ConnId,
     notifications: Vec<Vec<u8>>,
@@ -298,7 +292,7 @@ pub(crate) fn notify_all(
 /// Delivers a notification to a session. False: the session cannot take it, and ends.
 fn notify(
     sessions: &mut Sessions,
-    servers: &mut Servers,
+    servers: &Servers,
     step: &mut Step<'_>,
     conn: ConnId,
     said: &Notification<'_>,
@@ -325,7 +319,7 @@ fn notify(
 }
 
 /// Sends a client its notifications if it is between transactions and its socket has taken everything else.
-pub(crate) fn send_notifications(sessions: &mut Sessions, servers: &mut Servers, step: &mut Step<'_>, conn: ConnId) {
+pub(crate) fn send_notifications(sessions: &mut Sessions, servers: &Servers, step: &mut Step<'_>, conn: ConnId) {
     let session = &mut sessions[conn];
     let has_news = session
         .tracker()

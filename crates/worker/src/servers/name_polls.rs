@@ -86,13 +86,7 @@ pub(crate) fn names_late(servers: &mut Servers, pools: &mut Pools, step: &mut St
 
 /// The answer is an error, or ends with one. If PostgreSQL took too long, the names stay in doubt, and are asked for again ever more
 /// rarely; any other error says that they cannot be read.
-pub(crate) fn names_refused(
-    servers: &mut Servers,
-    pools: &mut Pools,
-    step: &mut Step<'_>,
-    server_id: ConnId,
-    words: &str,
-) {
+pub(crate) fn names_refused(servers: &Servers, pools: &mut Pools, step: &mut Step<'_>, server_id: ConnId, words: &str) {
     let pool = servers[server_id].pool();
     match pools[pool].known_mut().refused(step.now) {
         Unanswered::TooLong => {

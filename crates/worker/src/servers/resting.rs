@@ -39,7 +39,6 @@ pub(crate) fn note_rest(
 fn rest(sessions: &mut Sessions, servers: &mut Servers, pools: &mut Pools, step: &mut Step<'_>, server_id: ConnId) {
     let server = &servers[server_id];
     let id = server.pool();
-    let servers = servers;
     let pool = &mut pools[id];
     // Servers whose clients have gone on since are removed.
     pool.servers_mut().note_resting(server_id, |other| {

@@ -63,7 +63,7 @@ pub(crate) fn wait_events_answered(servers: &mut Servers, pools: &mut Pools, ste
 }
 
 /// The answer is an error.
-pub(crate) fn wait_events_refused(servers: &mut Servers, pools: &mut Pools, server_id: ConnId) {
+pub(crate) fn wait_events_refused(servers: &Servers, pools: &mut Pools, server_id: ConnId) {
     if let Some(asked) = sampling_of(servers, pools, server_id) {
         asked.refused();
     }

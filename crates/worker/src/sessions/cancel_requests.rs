@@ -24,22 +24,24 @@ use crate::tables::cancels::take_back;
 use crate::tables::limiters::Outcome;
 use crate::tables::owners::{Plan, Pools, Servers, Sessions};
 use crate::tables::step::Step;
-use crate::tables::{self, Tables, backpressure};
+use crate::tables::{self, backpressure};
 
 /// The door has received a CancelRequest whose key names this worker. `ticket`: whom to tell when it has been carried out.
 pub(crate) fn cancel_requested(
-    tables: &mut Tables,
+    sessions: &mut Sessions,
+    servers: &mut Servers,
+    pools: &mut Pools,
     step: &mut Step<'_>,
     (pid, secret): (i32, &[u8]),
     ticket: Option<CancelTicket>,
 ) {
-    let conn = owner_of(&tables.sessions, &tables.servers, step.plan, pid, secret);
+    let conn = owner_of(sessions, servers, step.plan, pid, secret);
     if let Some(conn) = conn {
-        cancel_query(tables, step, conn);
+        cancel_query(sessions, servers, pools, step, conn);
     }
     if let Some(ticket) = ticket {
-        let server = conn.and_then(|conn| tables.sessions.get(conn)?.server());
-        tables.servers.cancels.await_end(ticket, server);
+        let server = conn.and_then(|conn| sessions.get(conn)?.server());
+        servers.cancels.await_end(ticket, server);
     }
 }
 
@@ -76,45 +78,36 @@ pub(crate) fn tell_of_ends(servers: &mut Servers, step: &mut Step<'_>) {
 }
 
 /// An administrator cancels what a session runs or waits with. The session may have ended meanwhile, or its query.
-pub(crate) fn kill_query(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, serial: Serial) {
-    if tables.sessions.get(conn).is_some_and(|session| session.identity().serial == serial) {
-        cancel_query(tables, step, conn);
+pub(crate) fn kill_query(
+    sessions: &mut Sessions,
+    servers: &mut Servers,
+    pools: &mut Pools,
+    step: &mut Step<'_>,
+    conn: ConnId,
+    serial: Serial,
+) {
+    if sessions.get(conn).is_some_and(|session| session.identity().serial == serial) {
+        cancel_query(sessions, servers, pools, step, conn);
     }
 }
 
-fn cancel_query(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
-    match tables.sessions[conn].state() {
+fn cancel_query(sessions: &mut Sessions, servers: &mut Servers, pools: &mut Pools, step: &mut Step<'_>, conn: ConnId) {
+    match sessions[conn].state() {
         SessionState::Linked { server } => {
-            if !permits::end_linked_wait(&mut tables.sessions, &mut tables.limiters, step, conn, Outcome::Cancelled) {
-                cancellers::cancel_linked(
-                    &mut tables.sessions,
-                    &mut tables.servers,
-                    &mut tables.pools,
-                    step,
-                    conn,
-                    server,
-                    &RequestRefusal::UserRequest,
-                );
+            if !permits::end_linked_wait(sessions, servers, step, conn, Outcome::Cancelled) {
+                cancellers::cancel_linked(sessions, servers, pools, step, conn, server, &RequestRefusal::UserRequest);
             }
         }
-        SessionState::Replicating { server } => cancellers::cancel_linked(
-            &mut tables.sessions,
-            &mut tables.servers,
-            &mut tables.pools,
-            step,
-            conn,
-            server,
-            &RequestRefusal::UserRequest,
-        ),
+        SessionState::Replicating { server } => {
+            cancellers::cancel_linked(sessions, servers, pools, step, conn, server, &RequestRefusal::UserRequest)
+        }
         // The client does not know its key yet.
         SessionState::Waiting { wait_for: WaitFor::Login | WaitFor::Own, .. } | SessionState::Opening { .. } => {}
-        SessionState::Waiting { .. } => {
-            cancel_waiting(&mut tables.sessions, &mut tables.servers, &mut tables.pools, step, conn)
-        }
+        SessionState::Waiting { .. } => cancel_waiting(sessions, servers, pools, step, conn),
         SessionState::Idle { .. } if machine::sabotage::forwards_late_cancel(&step.plan.settings) => {
-            let linked = tables.servers.iter().find(|(_, server)| server.session().is_some());
+            let linked = servers.iter().find(|(_, server)| server.session().is_some());
             if let Some((stranger, _)) = linked {
-                cancellers::start_cancel(&mut tables.servers, &mut tables.pools, step, stranger);
+                cancellers::start_cancel(servers, pools, step, stranger);
             }
         }
         SessionState::Idle { .. }
@@ -151,7 +144,7 @@ fn cancel_waiting(
 }
 
 pub(crate) fn canceller_opened(
-    sessions: &mut Sessions,
+    sessions: &Sessions,
     servers: &mut Servers,
     pools: &mut Pools,
     step: &mut Step<'_>,
@@ -165,7 +158,7 @@ pub(crate) fn canceller_opened(
 
 /// Bytes of a connection that is to carry a CancelRequest: the answer to SSLRequest. PostgreSQL says nothing else there.
 pub(crate) fn canceller_answered(
-    sessions: &mut Sessions,
+    sessions: &Sessions,
     servers: &mut Servers,
     pools: &mut Pools,
     step: &mut Step<'_>,
@@ -182,7 +175,7 @@ pub(crate) fn canceller_answered(
 
 /// The end of its handshake.
 pub(crate) fn canceller_secured(
-    sessions: &mut Sessions,
+    sessions: &Sessions,
     servers: &mut Servers,
     pools: &mut Pools,
     step: &mut Step<'_>,
@@ -201,7 +194,7 @@ pub(crate) fn canceller_secured(
 }
 
 fn canceller_goes_on(
-    sessions: &mut Sessions,
+    sessions: &Sessions,
     servers: &mut Servers,
     pools: &mut Pools,
     step: &mut Step<'_>,
@@ -220,7 +213,7 @@ fn canceller_goes_on(
 
 /// PostgreSQL has closed the connection, or it could not be opened: the cancel is over.
 pub(crate) fn canceller_done(
-    sessions: &mut Sessions,
+    sessions: &Sessions,
     servers: &mut Servers,
     pools: &mut Pools,
     step: &mut Step<'_>,
@@ -250,7 +243,7 @@ pub(crate) fn canceller_done(
 
 /// PostgreSQL did not finish the cancel in time. If it was sent, it may hit at any time, so its server is closed.
 pub(crate) fn canceller_late(
-    sessions: &mut Sessions,
+    sessions: &Sessions,
     servers: &mut Servers,
     pools: &mut Pools,
     step: &mut Step<'_>,
@@ -265,13 +258,7 @@ pub(crate) fn canceller_late(
 }
 
 /// The last cancel for a linked server is over.
-fn strikes_no_more(
-    sessions: &mut Sessions,
-    servers: &mut Servers,
-    step: &mut Step<'_>,
-    server_id: ConnId,
-    conn: ConnId,
-) {
+fn strikes_no_more(sessions: &Sessions, servers: &mut Servers, step: &mut Step<'_>, server_id: ConnId, conn: ConnId) {
     let server = &mut servers[server_id];
     if server.cancel_mut().strikes_no_more() && links::ends_hold(sessions, servers, server_id, conn) {
         step.agenda.go_on(conn);
@@ -306,7 +293,9 @@ mod tests {
 
     /// Whether the request has ended the wait.
     fn is_cancelled(scene: &mut Scene, conn: ConnId, pid: i32, secret: &[u8]) -> bool {
-        scene.run(|tables, step| cancel_requested(tables, step, (pid, secret), None));
+        scene.run(|tables, step| {
+            cancel_requested(&mut tables.sessions, &mut tables.servers, &mut tables.pools, step, (pid, secret), None)
+        });
         let is_answered =
             scene.asked().iter().any(|action| matches!(action, Action::Send { conn: to, .. } if *to == conn));
         let waits = matches!(scene.tables.sessions[conn].state(), SessionState::Waiting { .. });
@@ -382,7 +371,7 @@ mod tests {
     fn a_session_that_waits_in_its_login_has_no_key() {
         let mut scene = Scene::new(|_| ());
         let conn = waiter(&mut scene, 1);
-        scene.run(|tables, step| tables::leave_queue(&mut tables.sessions, &mut tables.pools, step, conn));
+        scene.run(|tables, step| tables::leave_queue(&tables.sessions, &mut tables.pools, step, conn));
         let session = &mut scene.tables.sessions[conn];
         session.stop_waiting(scene.now);
         let ticket = scene.tables.pools[POOL].queue_mut().push(session.claim().class(), conn, scene.now, scene.now);

@@ -77,7 +77,7 @@ pub(crate) fn settle_definitions_of(pools: &mut Pools, step: &mut Step<'_>, id: 
 
 /// Notes what was defined on a server, and whether its transaction is over.
 pub(crate) fn act_on_definitions(
-    servers: &mut Servers,
+    servers: &Servers,
     pools: &mut Pools,
     step: &mut Step<'_>,
     conn: ConnId,

@@ -94,7 +94,7 @@ pub(crate) fn close_leaving(sessions: &mut Sessions, step: &mut Step<'_>) {
     }
 }
 
-fn log_end(sessions: &mut Sessions, step: &mut Step<'_>, conn: ConnId, why: &EndReason) {
+fn log_end(sessions: &Sessions, step: &mut Step<'_>, conn: ConnId, why: &EndReason) {
     let session = &sessions[conn];
     if !step.actions.logs(Level::Log, Topic::Disconnections) {
         return;

@@ -15,7 +15,7 @@ use crate::tables::step::Step;
 pub(crate) fn needs_server(
     sessions: &mut Sessions,
     servers: &mut Servers,
-    pools: &mut Pools,
+    pools: &Pools,
     step: &mut Step<'_>,
     conn: ConnId,
     bytes: &[u8],

@@ -236,7 +236,7 @@ pub(crate) fn link(
 }
 
 /// Ends the hold on a client's messages if the server has answered what they waited for. Whether it has.
-pub(crate) fn ends_hold(sessions: &mut Sessions, servers: &mut Servers, server_id: ConnId, conn: ConnId) -> bool {
+pub(crate) fn ends_hold(sessions: &Sessions, servers: &mut Servers, server_id: ConnId, conn: ConnId) -> bool {
     if lookups::waits_for_listener(sessions, conn) {
         return false;
     }

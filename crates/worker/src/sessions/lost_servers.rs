@@ -195,11 +195,11 @@ pub(crate) fn not_encrypted(
     conn: ConnId,
     why: CloseReason,
 ) {
-    login_failed_as(sessions, servers, pools, step, conn, why, None, Some(sqlstate::CONNECTION_FAILURE));
+    login_failed_as(sessions, servers, pools, step, conn, why, (None, Some(sqlstate::CONNECTION_FAILURE)));
 }
 
 /// Opens a server's connection once more, to try it with TLS if it was without, and the other way round.
-fn connect_again(servers: &mut Servers, pools: &mut Pools, step: &mut Step<'_>, conn: ConnId, words: String) {
+fn connect_again(servers: &mut Servers, pools: &Pools, step: &mut Step<'_>, conn: ConnId, words: String) {
     lines::log_server(servers, pools, step, conn, Level::Log, Topic::Connections, words);
     let server = &mut servers[conn];
     if !matches!(server.state(), ServerState::Connecting) {
@@ -247,7 +247,7 @@ pub(crate) fn login_refused(
         closed_servers::close_server(servers, pools, step, conn, CloseReason::Said { words: words.clone() });
         refuse_waiting(sessions, pools, step, pool, code, &EndReason::Said { words });
     } else {
-        login_failed_as(sessions, servers, pools, step, conn, CloseReason::LoginFailed, Some(log_text), None);
+        login_failed_as(sessions, servers, pools, step, conn, CloseReason::LoginFailed, (Some(log_text), None));
     }
 }
 
@@ -261,7 +261,7 @@ pub(crate) fn login_failed(
     why: CloseReason,
 ) {
     let told = is_wrong_password_type(&why).then_some(sqlstate::INVALID_AUTHORIZATION);
-    login_failed_as(sessions, servers, pools, step, conn, why, None, told);
+    login_failed_as(sessions, servers, pools, step, conn, why, (None, told));
 }
 
 /// The coordinator writes the log, since all workers retry often while a PostgreSQL is down. `words`: the log line with
@@ -273,8 +273,7 @@ fn login_failed_as(
     step: &mut Step<'_>,
     conn: ConnId,
     why: CloseReason,
-    words: Option<String>,
-    told: Option<SqlState>,
+    (words, told): (Option<String>, Option<SqlState>),
 ) {
     let server = &servers[conn];
     let (id, host) = (server.pool(), Arc::clone(server.identity().host()));
@@ -326,7 +325,7 @@ fn is_wrong_password_type(why: &CloseReason) -> bool {
 
 /// Refuses all sessions that wait for this pool.
 fn refuse_waiting(
-    sessions: &mut Sessions,
+    sessions: &Sessions,
     pools: &mut Pools,
     step: &mut Step<'_>,
     id: PoolId,

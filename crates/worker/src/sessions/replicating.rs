@@ -91,7 +91,7 @@ pub(crate) fn own_server_ready(
 }
 
 /// Sends the end of the login: what its server has said about itself.
-fn greet(sessions: &mut Sessions, step: &mut Step<'_>, conn: ConnId, pid: i32, reported: &Reported) {
+fn greet(sessions: &Sessions, step: &mut Step<'_>, conn: ConnId, pid: i32, reported: &Reported) {
     let identity = Arc::clone(sessions[conn].identity());
     let notify = &step.plan.settings.global.startup.login_notify_message;
     step.actions.send_new(conn, |out| {

@@ -225,7 +225,7 @@ pub(crate) fn welcome_overdue(
     welcome(sessions, servers, pools, step, conn);
 }
 
-fn welcome(sessions: &mut Sessions, servers: &mut Servers, pools: &mut Pools, step: &mut Step<'_>, conn: ConnId) {
+fn welcome(sessions: &mut Sessions, servers: &mut Servers, pools: &Pools, step: &mut Step<'_>, conn: ConnId) {
     let notice = take_base(sessions, pools, step, conn);
     let session = &mut sessions[conn];
     session.let_in(step.now);
@@ -242,7 +242,7 @@ fn welcome(sessions: &mut Sessions, servers: &mut Servers, pools: &mut Pools, st
 
 /// Gives a session the pool's parameters where the client has set none. Returns PostgreSQL's NOTICE about the client's
 /// own, if there is one.
-fn take_base(sessions: &mut Sessions, pools: &mut Pools, step: &mut Step<'_>, conn: ConnId) -> Option<String> {
+fn take_base(sessions: &mut Sessions, pools: &Pools, step: &mut Step<'_>, conn: ConnId) -> Option<String> {
     let session = sessions.get_mut(conn)?;
     let pool = pools.get(session.pool())?;
     let report = pool.welcome().report()?;
@@ -288,14 +288,7 @@ fn take_base(sessions: &mut Sessions, pools: &mut Pools, step: &mut Step<'_>, co
 }
 
 /// Sends the end of the login.
-fn greet(
-    sessions: &mut Sessions,
-    pools: &mut Pools,
-    step: &mut Step<'_>,
-    conn: ConnId,
-    pid: i32,
-    remark: Option<&str>,
-) {
+fn greet(sessions: &mut Sessions, pools: &Pools, step: &mut Step<'_>, conn: ConnId, pid: i32, remark: Option<&str>) {
     let session = &mut sessions[conn];
     let report = pools[session.pool()].welcome().report().expect("a server of its pool has logged in");
     let (parameters, identity) = (Arc::clone(session.parameters()), Arc::clone(session.identity()));

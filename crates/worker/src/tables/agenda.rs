@@ -8,15 +8,15 @@ use units::deadline::Owner;
 use units::{ConnId, PoolId, Time};
 use wire::SqlState;
 
-use crate::tables::followups::{Before, Fatal, Followup, RequestError, SessionEnd};
+use crate::tables::followups::{Departure, Fatal, Followup, RequestError, SessionEnd};
+use crate::tables::limiters::Before;
 use crate::tables::stages::{InOrder, Stage};
 
 /// The next thing to do in a step.
 #[derive(Debug)]
 pub(crate) enum Next {
-    /// A session has left the queue of limits that this ticket is for, if there is one. This comes before everything else: no session is let
-    /// in that has left.
-    LeaveLimits(ConnId, Option<u64>),
+    /// A session has left the limits. This comes before everything else: no session is let in that has left.
+    LeaveLimits(Departure),
     /// A followup comes before everything but that.
     Followup(Followup),
     /// A timer may have to be set.
@@ -45,7 +45,7 @@ pub(crate) enum Arm {
 pub(crate) struct Agenda {
     /// False: all lists of this step are empty. The usual case at the end of a step.
     has_more: bool,
-    left_limits: Vec<(ConnId, Option<u64>)>,
+    left_limits: Vec<Departure>,
     followups: InOrder<Followup>,
     timers: Vec<Arm>,
     stages: InOrder<Stage>,
@@ -103,15 +103,15 @@ impl Agenda {
     }
 
     /// A session has left the limits: before anything else, they forget it.
-    pub(crate) fn leave_limits(&mut self, session: ConnId, ticket: Option<u64>) {
+    pub(crate) fn leave_limits(&mut self, departure: Departure) {
         self.has_more = true;
-        self.left_limits.push((session, ticket));
+        self.left_limits.push(departure);
     }
 
-    /// A session has left the queue of this limit, or the limit allows more.
+    /// A session has left the queue of this limit: before everything that was noted so far, the next may be let in.
     pub(crate) fn admit(&mut self, before: Before) {
         self.has_more = true;
-        self.followups.push(Followup::Admit(before));
+        self.followups.push_first(Followup::Admit(before));
     }
 
     /// One session fewer is pinned in this pool.
@@ -189,8 +189,8 @@ impl Agenda {
 
     #[inline(never)]
     fn take_next(&mut self) -> Option<Next> {
-        if let Some((session, ticket)) = self.left_limits.pop() {
-            return Some(Next::LeaveLimits(session, ticket));
+        if let Some(departure) = self.left_limits.pop() {
+            return Some(Next::LeaveLimits(departure));
         }
         if let Some(followup) = self.followups.next() {
             return Some(Next::Followup(followup));

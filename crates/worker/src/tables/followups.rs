@@ -10,12 +10,7 @@ use units::{ConnId, PoolId};
 use wire::SqlState;
 use wire::backend::ErrorResponse;
 
-/// The limit that a session waits for.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Before {
-    Class(usize),
-    Statement(u64),
-}
+use crate::tables::limiters::{Before, Outcome};
 
 /// One thing to be done.
 #[derive(Debug)]
@@ -34,6 +29,16 @@ pub(crate) enum Followup {
     ListenerLost(PoolId, Box<CloseReason>),
     /// A transaction that has defined something is over; `lost`: its server is gone.
     Settle { pool: PoolId, server: ConnId, lost: bool },
+}
+
+/// A session waits in no queue of the limits any more.
+#[derive(Debug)]
+pub(crate) struct Departure {
+    pub(crate) session: ConnId,
+    /// It is in the queue that this ticket is for.
+    pub(crate) ticket: Option<u64>,
+    /// What came of its wait, if it still has to act on that.
+    pub(crate) outcome: Option<Outcome>,
 }
 
 /// How a session ends.

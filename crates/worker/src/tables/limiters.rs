@@ -16,10 +16,15 @@ use queueing::limiting::{FULL, Limit};
 use sql::Key;
 use units::{ConnId, Time, limits};
 
-use crate::tables::followups::Before;
-
 /// A notice about a place in the queue counts at most so many waiters, since all waiters may get a notice at once.
 const PLACES_MAX: usize = 100;
+
+/// The limit that a session waits for.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Before {
+    Class(usize),
+    Statement(u64),
+}
 
 /// A session that waits for a limit.
 #[derive(Copy, Clone, Debug)]

@@ -100,7 +100,7 @@ impl Tables {
 }
 
 /// A waiting session leaves its queue.
-pub(crate) fn leave_queue(sessions: &mut Sessions, pools: &mut Pools, step: &mut Step<'_>, conn: ConnId) {
+pub(crate) fn leave_queue(sessions: &Sessions, pools: &mut Pools, step: &mut Step<'_>, conn: ConnId) {
     let session = &sessions[conn];
     let SessionState::Waiting { ticket, wait_for, .. } = session.state() else {
         unreachable!("only a waiting session is in a queue");

@@ -71,7 +71,7 @@ impl Scene {
         let mut step = Step { machine, plan: &self.plan, caches: &mut self.caches, agenda: &mut self.agenda };
         let done = rule(&mut self.tables, &mut step);
         while let Some(timer) = step.agenda.next_timer() {
-            timers::arm(&mut self.tables, &mut step, timer);
+            timers::arm(&mut self.tables, &step, timer);
         }
         done
     }

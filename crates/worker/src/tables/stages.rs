@@ -60,6 +60,12 @@ impl<T> InOrder<T> {
         self.new.push(one);
     }
 
+    /// This comes before everything that was noted so far.
+    pub(crate) fn push_first(&mut self, one: T) {
+        self.others.extend(self.new.drain(..).rev());
+        self.others.push(one);
+    }
+
     #[inline]
     pub(crate) fn next(&mut self) -> Option<T> {
         if !self.new.is_empty() {
@@ -86,6 +92,9 @@ mod tests {
         queue.push(3);
         queue.push(4);
         assert_eq!([(); 3].map(|()| queue.next()), [Some(3), Some(4), Some(2)]);
+        queue.push(5);
+        queue.push_first(6);
+        assert_eq!([(); 2].map(|()| queue.next()), [Some(6), Some(5)]);
         assert!(queue.is_empty() && queue.next().is_none());
     }
 }

@@ -13,7 +13,7 @@ use crate::tables::owners::{Clock, Pools, Servers, Sessions};
 use crate::tables::step::Step;
 
 /// Sets a timer as the agenda has it.
-pub(crate) fn arm(tables: &mut Tables, step: &mut Step<'_>, timer: Arm) {
+pub(crate) fn arm(tables: &mut Tables, step: &Step<'_>, timer: Arm) {
     match timer {
         Arm::Next(Owner::Conn(conn)) => match conn.kind() {
             Kind::Client => arm_session(tables, step, conn),
@@ -40,7 +40,7 @@ fn arm_session(tables: &mut Tables, step: &Step<'_>, conn: ConnId) {
 }
 
 /// A linked session's timer, but cheap where no timeout is set and nothing stalls: called while queries are forwarded.
-pub(crate) fn arm_linked(sessions: &mut Sessions, pools: &mut Pools, step: &mut Step<'_>, conn: ConnId) {
+pub(crate) fn arm_linked(sessions: &Sessions, pools: &Pools, step: &mut Step<'_>, conn: ConnId) {
     // The event may arrive after its connection was closed.
     let Some(session) = sessions.get(conn) else { return };
     // It is at the console, or is being disconnected.
@@ -56,7 +56,7 @@ fn arm_server(tables: &mut Tables, step: &Step<'_>, conn: ConnId) {
     tables.servers[conn].arm(&mut tables.clock.deadlines, conn, at);
 }
 
-fn arm_canceller(servers: &mut Servers, clock: &mut Clock, step: &mut Step<'_>, conn: ConnId) {
+fn arm_canceller(servers: &mut Servers, clock: &mut Clock, step: &Step<'_>, conn: ConnId) {
     let timeout = step.plan.settings.global.waiting.cancel_wait_timeout.unwrap_or(limits::HOUSEKEEPING);
     if let Some(canceller) = servers.cancels.get_mut(conn) {
         let at = canceller.since.max(step.now) + timeout;
@@ -65,7 +65,7 @@ fn arm_canceller(servers: &mut Servers, clock: &mut Clock, step: &mut Step<'_>, 
 }
 
 /// Arms a pool's timer: for when it may open servers again, or its reserve, or may ask other workers for servers.
-fn arm_pool(pools: &mut Pools, clock: &mut Clock, step: &mut Step<'_>, id: PoolId) {
+fn arm_pool(pools: &mut Pools, clock: &mut Clock, step: &Step<'_>, id: PoolId) {
     let reserve_timeout = step.plan.settings.global.pools.reserve_pool_timeout;
     // It may have been forgotten in this step.
     let Some(pool) = pools.get_mut(id) else { return };
