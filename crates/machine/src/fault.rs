@@ -57,11 +57,13 @@ pub enum Sabotage {
     EndCancelEarly,
     /// The tokens of a process that has left are counted as before (breaks I12).
     KeepTokensOfMembers,
+    /// Only the worker that has observed it knows that a host has failed (breaks I17).
+    WithholdFailedHosts,
 }
 
 #[cfg(debug_assertions)]
 impl Sabotage {
-    pub const ALL: [Sabotage; 26] = [
+    pub const ALL: [Sabotage; 27] = [
         Sabotage::ReleaseAtFirstReady,
         Sabotage::ForwardLateCancel,
         Sabotage::LoseLentServer,
@@ -88,6 +90,7 @@ impl Sabotage {
         Sabotage::CancelCommits,
         Sabotage::EndCancelEarly,
         Sabotage::KeepTokensOfMembers,
+        Sabotage::WithholdFailedHosts,
     ];
 }
 
@@ -115,4 +118,5 @@ pub enum Fault {
     CancelCommits,
     EndCancelEarly,
     KeepTokensOfMembers,
+    WithholdFailedHosts,
 }

@@ -49,7 +49,9 @@ use crate::events::{
 use crate::limits::limiters::Limiters;
 use crate::limits::{admission, classes, permits};
 use crate::servers::{capacity, closed_servers, empty_databases, listener, loans, wait_samples};
-use crate::sessions::{cancel_requests, console, definitions, ends, faults, links, lost_servers, reports, welcome};
+use crate::sessions::{
+    cancel_requests, console, definitions, ends, faults, hosts, links, lost_servers, reports, welcome,
+};
 use crate::tables::agenda::Next;
 use crate::tables::followups::Followup;
 use crate::tables::halves::Halves;
@@ -255,6 +257,7 @@ impl Worker {
             ToWorker::Count { pool, with_wait_events: waits } => {
                 wait_samples::count(&mut self.tables, step, pool, waits)
             }
+            ToWorker::Upstream(observed) => hosts::told(&mut self.tables, step, &observed),
             ToWorker::Sized { pool, account } => wait_samples::sized(&mut self.tables, pool, account),
             ToWorker::Allow(allowance) => {
                 admission::allowed(&mut self.tables, &mut self.limiters, step, &allowance.0, &allowance.1)
@@ -344,6 +347,7 @@ impl Worker {
             self.tables.chaos = chaos(&settings, self.tables.id.0);
         }
         let before = std::mem::replace(&mut self.tables.settings, settings);
+        self.tables.upstreams.configure(&self.tables.settings);
         let mut servers = reloads::servers_by_pool(&self.tables);
         self.tables.caches.statistics.configure(&self.tables.settings);
         self.tables.caches.slow_lines.configure(&self.tables.settings);

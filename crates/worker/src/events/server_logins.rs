@@ -16,7 +16,7 @@ use units::{ConnId, PoolId, Serial};
 use wire::frontend;
 
 use crate::servers::{capacity, chores, free_servers, new_pools};
-use crate::sessions::{lost_servers, replicating, reports, welcome};
+use crate::sessions::{hosts, lost_servers, replicating, reports, welcome};
 use crate::tables::open_definitions::OpenDefinitions;
 use crate::tables::{Tables, timers};
 
@@ -78,7 +78,7 @@ fn open_server(
 ) -> ConnId {
     let empty = tables.caches.interned.intern(tables.caches.tracked.empty());
     let pool = &mut tables.pools[id];
-    let address = Arc::new(pool.take_host(step.now));
+    let address = Arc::new(pool.take_host(&tables.upstreams, step.now));
     pool.servers_mut().enter(ServerState::Connecting.group());
     let (opened_for, reconnects) = (Arc::clone(pool.database()), pool.rules().orders().reconnects);
     let encryption = Encryption::new(&tables.settings.global.tls, &address);
@@ -212,7 +212,7 @@ pub(crate) fn server_ready(tables: &mut Tables, step: &mut Step<'_>, conn: ConnI
     server_login::note_begun(server, pool, &tables.settings, &tables.caches);
     // Only now: a connect_query that fails is a failed login too.
     pool.opening_mut().login_succeeded();
-    pool.opening_mut().host_lives(tables.servers[conn].identity().host());
+    hosts::let_in(tables, step, conn);
     step.actions.post_to_coordinator(ToCoordinator::Opened { pool: id, holder: tables.id.into() });
     reports::spread(tables, step, id, before);
     free_servers::free(tables, step, conn);

@@ -1,8 +1,8 @@
 //! A server that is lost, or whose login fails: what happens to its session, and to the sessions that wait for a
 //! server.
 //!
-//! A host at which a login fails comes after the database's other hosts for `server_login_retry`; while one of these is not known
-//! to be down, nobody waits for the one that is.
+//! A host at which a login fails comes after the database's other hosts for `server_login_retry` ([`hosts`]); while one of these is not
+//! known to be down, nobody waits for the one that is.
 //!
 //! If PostgreSQL refuses a login for good, every waiting session gets its error at once. After any other failure the
 //! login is tried again while sessions wait, with pauses that double up to `server_login_retry`, each up to a quarter
@@ -25,7 +25,7 @@ use wire::{SqlState, backend, sqlstate};
 use crate::limits::limiters::Limiters;
 use crate::limits::{permits, pin_queue, refusals};
 use crate::servers::{closed_servers, drains, listener};
-use crate::sessions::{replicating, welcome};
+use crate::sessions::{hosts, replicating, welcome};
 use crate::tables::followups::SessionEnd;
 use crate::tables::{Tables, backpressure, timers};
 
@@ -211,7 +211,7 @@ pub(crate) fn login_refused(tables: &mut Tables, step: &mut Step<'_>, conn: Conn
         closed_servers::close_server(tables, step, conn, CloseReason::Said { words: words.clone() });
         refuse_waiting(tables, step, pool, code, &EndReason::Said { words });
     } else {
-        login_failed_as(tables, step, conn, CloseReason::LoginFailed, Some(log_text), None);
+        login_failed_as(tables, step, conn, CloseReason::LoginFailed, Some((code, log_text)), None);
     }
 }
 
@@ -221,21 +221,21 @@ pub(crate) fn login_failed(tables: &mut Tables, step: &mut Step<'_>, conn: ConnI
     login_failed_as(tables, step, conn, why, None, told);
 }
 
-/// The coordinator writes the log, since all workers retry often while a PostgreSQL is down. `words`: the log line with
-/// PostgreSQL's error. `told`: those who wait get the error with this code, if no other host may do better.
+/// The coordinator writes the log, since all workers retry often while a PostgreSQL is down. `refused`: PostgreSQL's error, its SQLSTATE and
+/// the log line with it. `told`: those who wait get the error with this code, if no other host may do better.
 fn login_failed_as(
     tables: &mut Tables,
     step: &mut Step<'_>,
     conn: ConnId,
     why: CloseReason,
-    words: Option<String>,
+    refused: Option<(SqlState, String)>,
     told: Option<SqlState>,
 ) {
+    let (code, words) = refused.unzip();
+    hosts::failed(tables, step, conn, code);
     let server = &tables.servers[conn];
     let (id, host) = (server.pool(), Arc::clone(server.identity().host()));
     let longest = tables.settings.global.servers.server_login_retry;
-    let pool = &mut tables.pools[id];
-    pool.host_failed(&host, step.now, step.now + longest);
     if server.identity().opened_for_session().is_some() {
         return replicating::own_server_refused(
             tables,
@@ -259,7 +259,7 @@ fn login_failed_as(
     closed_servers::remove_server(tables, step, conn, why.clone());
     let jitter = u32::from_ne_bytes(tables.random.bytes()) >> 16;
     let pool = &mut tables.pools[id];
-    if pool.has_other_host(&host, step.now) && is_other_elsewhere {
+    if pool.has_other_host(&host, &tables.upstreams, step.now) && is_other_elsewhere {
         // The next server is opened there, at once.
         return;
     }

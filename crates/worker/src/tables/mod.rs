@@ -42,7 +42,7 @@ use connections::flow::Flow;
 use link::caches::Caches;
 use link::server::Server;
 use link::session::{Session, SessionState};
-use machine::Settings;
+use machine::{Settings, Upstreams};
 use queueing::refusals::Refusals;
 use units::deadline::Deadlines;
 use units::random::Random;
@@ -81,6 +81,8 @@ pub(crate) struct Tables {
     pub(crate) cancels: Cancels,
     pub(crate) consoles: Consoles,
     pub(crate) pools: Pools,
+    /// The coordinator's, as far as they are known here.
+    pub(crate) upstreams: Upstreams,
     pub(crate) deadlines: Deadlines,
     pub(crate) caches: Caches,
     pub(crate) agenda: Agenda,
@@ -99,6 +101,7 @@ impl Tables {
             life: Life::default(),
             chaos: chaos(&settings, id.0),
             caches: Caches::new(&settings, seed),
+            upstreams: Upstreams::new(&settings),
             refusals: Refusals::default(),
             settings,
             random: Random::new(seed),
@@ -142,6 +145,7 @@ impl Tables {
             sessions: &self.sessions,
             servers: &self.servers,
             pools: &self.pools,
+            upstreams: &self.upstreams,
             stopping: &self.stopping,
             statistics: &self.caches.statistics,
             spared_until: self.deadlines.spared_until(),

@@ -68,7 +68,7 @@ impl Scene {
         let (tables, serial) = (&mut self.tables, Serial(self.next_serial));
         self.next_serial += 1;
         let pool = &mut tables.pools[POOL];
-        let address = Arc::new(pool.take_host(idle_since));
+        let address = Arc::new(pool.take_host(&tables.upstreams, idle_since));
         let parameters = Arc::new(tables.caches.tracked.empty());
         let database = Arc::clone(pool.database());
         let encryption = Encryption::new(&tables.settings.global.tls, &address);

@@ -11,7 +11,7 @@ use link::server::{CloseReason, LimitWait, Server};
 use link::session::{Admission, Session, SessionState, WaitFor};
 use link::statistics::Statistics;
 use machine::observe::{About, Fact, Level, Topic};
-use machine::{Settings, Step};
+use machine::{Settings, Step, Upstreams};
 use queueing::board::Board;
 use queueing::classes::ClassId;
 use queueing::queue::Stranger;
@@ -31,6 +31,7 @@ pub struct View<'a> {
     pub(crate) sessions: &'a Table<Session>,
     pub(crate) servers: &'a Table<Server>,
     pub(crate) pools: &'a Pools,
+    pub(crate) upstreams: &'a Upstreams,
     pub(crate) stopping: &'a Stopping,
     pub(crate) statistics: &'a Statistics,
     /// No timeout ends anything before this: RESUME has just ended SUSPEND.
@@ -38,6 +39,12 @@ pub struct View<'a> {
 }
 
 impl View<'_> {
+    /// The hosts of databases, as they are known here.
+    #[must_use]
+    pub fn upstreams(&self) -> &Upstreams {
+        self.upstreams
+    }
+
     pub(crate) fn log_session(&self, step: &mut Step<'_>, conn: ConnId, level: Level, topic: Topic, text: String) {
         let session = &self.sessions[conn];
         step.actions.tell(Fact::new(level, topic, session.about(conn), text));
