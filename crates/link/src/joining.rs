@@ -20,6 +20,11 @@ pub fn join(
 ) {
     assert!(server.is_clean() && server.cancel.under_way == 0, "I3: only a clean server is handed out");
     debug_assert!(server.session().is_none(), "I1: a server has one session at most");
+    debug_assert_eq!(
+        session.pool, server.pool,
+        "a session gets a server of its own pool: reads from replicas will need two pools here"
+    );
+    debug_assert_eq!(server.pool, pool.id, "a server is lent by its pool");
     if machine::sabotage::does(settings, machine::sabotage::Fault::KeepStatements) {
         pool.names.generation = 0;
     }

@@ -89,7 +89,7 @@ fn hand_over_pair(
     // A server that was closed in this step has its session's end on the agenda.
     let Some(server) = tables.servers.get(server_id) else { return };
     let session = &tables.sessions[conn];
-    let keeps = tables.pools[server.pool()].rules().mode() == PoolMode::Session
+    let keeps = tables.pools[session.pool()].rules().mode() == PoolMode::Session
         || session.tracker().is_some_and(|tracker| tracker.pinning.is_pinned());
     // Without keeping it, it is released by itself.
     if !keeps || !server.can_move() || !session.flow().is_clear() || session.identity().encryption.is_some() {

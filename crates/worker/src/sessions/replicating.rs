@@ -168,7 +168,7 @@ pub(crate) fn own_server_said(
     let read = relay.answers(all, source);
     if let Ok(count) = read {
         server.incoming_mut().keep(&all[count..]);
-        tables.pools[server.pool()].counts_mut().count_sent(count);
+        tables.pools[tables.sessions[conn].pool()].counts_mut().count_sent(count);
     }
     if !is_first {
         step.actions.keep(inbox);

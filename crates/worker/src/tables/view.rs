@@ -79,7 +79,7 @@ impl View<'_> {
         let in_answer = server.incoming().is_within_answer();
         let in_transaction = server.transaction().status() != Status::Idle || batch || server.ledger().is_skipping();
         let alone = answers == 0 || (answers == 1 && session.incoming().inbox().is_empty());
-        let pool = self.pools.get(server.pool())?;
+        let pool = self.pools.get(session.pool())?;
         let mode = pool.rules().mode();
         // No server is opened any more for a database that a reload has removed.
         let free = !pool.is_removed() && session.tracker().is_none_or(|tracker| tracker.outlives_server());
