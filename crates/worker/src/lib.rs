@@ -146,6 +146,7 @@ impl Worker {
             steps: self.tables.counts.steps,
             sizes: if look == Look::Connections { view.object_sizes() } else { ObjectSizes::default() },
             suspension: suspension::counts(&self.tables),
+            hosts: self.tables.upstreams.iter().map(|(host, upstream)| (host.clone(), upstream)).collect(),
         }
     }
 

@@ -303,6 +303,8 @@ fn a_host_that_has_failed_one_pool_is_not_tried_by_another() {
         assert_eq!(ask(&mut client(&pooler, database), WHERE), "127.0.0.2", "{database}: {}", pooler.log());
         assert_eq!(tried.load(Ordering::SeqCst), 1, "{database}: {}", pooler.log());
     }
+    let up = |host| shown(&pooler, "show hosts", host).expect("a host of several")[2].clone();
+    assert_eq!((up("127.0.0.7").as_str(), up("127.0.0.2").as_str()), ("0", "1"));
 }
 
 #[test]
