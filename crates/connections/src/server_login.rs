@@ -36,6 +36,8 @@ pub struct ServerLogin {
     /// The server has proved that it knows the keys too.
     verified: bool,
     authenticated: bool,
+    /// The server has sent a message.
+    answered: bool,
     /// The ParameterStatus messages, in their order.
     pub reported: Reported,
     /// Valid once the login is complete.
@@ -101,6 +103,12 @@ pub enum Progress<'b> {
 }
 
 impl ServerLogin {
+    /// Whether the server has sent a message.
+    #[must_use]
+    pub fn is_answered(&self) -> bool {
+        self.answered
+    }
+
     /// Reads complete messages from `at` on, up to something that the caller has to act on or to the end of the bytes. `at`
     /// is moved past them. Answers are appended to `out`.
     ///
@@ -124,6 +132,7 @@ impl ServerLogin {
                 return Ok(Progress::Open);
             }
             *at += header.total_len();
+            self.answered = true;
             match self.message(header.tag, &rest[HEADER_LEN..header.total_len()], credentials, random, out)? {
                 Progress::Open => {}
                 other => return Ok(other),

@@ -18,6 +18,7 @@ mod show_fingerprints;
 pub(crate) mod show_histograms;
 mod show_history;
 mod show_holders;
+mod show_hosts;
 mod show_lanes;
 mod show_limits;
 mod show_lists;
@@ -100,6 +101,8 @@ shows! {
         Pgweir "PGWEIR" Pools Some(show_pgweir::table);
         /// Not in PgBouncer: one row for each worker.
         Workers "WORKERS" Pools Some(show_workers::table);
+        /// Not in PgBouncer: one row for each host of a database with several.
+        Hosts "HOSTS" Pools Some(show_hosts::table);
     ]
     [
         /// Not in PgBouncer: the rows of SHOW CLIENTS, with their class and fidelity.

@@ -40,6 +40,7 @@ mod sizes;
 mod stopping;
 mod tokens;
 mod unused;
+mod upstreams;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -54,7 +55,7 @@ use machine::event::Event;
 use machine::mail::{
     Applicant, Application, Counted, Failure, Grant, Mail, Refusal, Stop, ToCoordinator, ToDoor, ToWorker,
 };
-use machine::{Proved, Settings, Violation};
+use machine::{Proved, Settings, Upstreams, Violation};
 use pools::Pools;
 use processes::Processes;
 use queueing::board::Board;
@@ -85,6 +86,8 @@ pub struct Coordinator {
     limits: Limits,
     unused: Unused,
     renewals: Renewals,
+    /// The hosts of databases, which are this machine's; workers have copies.
+    upstreams: Upstreams,
     /// The last number given to a client or a server.
     serial: Serial,
     /// Some pool has a min_pool_size, and when servers are opened next for that.
@@ -101,6 +104,7 @@ impl Coordinator {
     pub fn new(workers: u16, settings: Arc<Settings>) -> Coordinator {
         let mut coordinator = Coordinator {
             limits: Limits::new(&settings, workers),
+            upstreams: Upstreams::new(&settings),
             settings,
             pools: Pools::default(),
             homes: Homes::new(workers),
@@ -141,6 +145,12 @@ impl Coordinator {
     #[must_use]
     pub fn sizing(&self, pool: PoolId) -> Option<&Sizing> {
         Some(&self.pools.get(pool)?.auto.as_ref()?.sizing)
+    }
+
+    /// The hosts of databases.
+    #[must_use]
+    pub fn upstreams(&self) -> &Upstreams {
+        &self.upstreams
     }
 
     /// Pools known so far.
@@ -425,6 +435,7 @@ impl Coordinator {
 
     fn configure(&mut self, now: Time, settings: Arc<Settings>, actions: &mut Actions) {
         self.settings = settings;
+        self.upstreams.configure(&self.settings);
         for (_, entry) in self.pools.iter_mut().filter(|(_, entry)| entry.is_live()) {
             entry.configure(&self.settings);
         }
@@ -508,6 +519,7 @@ impl Coordinator {
             }
             ToCoordinator::Refused(news) => self.refused(now, *news, actions),
             ToCoordinator::Failed(failure) => self.open_failed(now, *failure, actions),
+            ToCoordinator::Upstream(observed) => self.observed(&observed, actions),
             ToCoordinator::Moved { pool, from, to } => {
                 self.moved(pool, from, to);
                 self.note_use(now, pool);

@@ -14,6 +14,7 @@ impl Coordinator {
         // Before anything that is meant for the new one.
         actions.post_to_worker(worker, ToWorker::RenewalNoted { life });
         self.hand_over_again(worker, actions);
+        self.tell_upstreams(worker, actions);
         let holder = Holder::Worker(worker);
         self.tell_granter_of_lost(holder, actions);
         self.renewals.begin(worker, life);

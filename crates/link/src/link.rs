@@ -34,7 +34,11 @@ impl<'a> Link<'a> {
         (server_id, server): (ConnId, &'a mut Server),
         pool: &'a mut Pool,
     ) -> Link<'a> {
-        debug_assert!(session.pool == server.pool && server.pool == pool.id, "both are of this pool");
+        debug_assert_eq!(
+            session.pool, server.pool,
+            "the link's pool is the session's: reads from replicas would need two pools here"
+        );
+        debug_assert_eq!(server.pool, pool.id, "a server is lent by its pool");
         Link { conn, session, server_id, server, pool }
     }
 

@@ -136,23 +136,33 @@ pub struct ServerLimits {
 }
 
 /// One pool's part on one worker.
+///
+/// A pool has two sides: it is where sessions have logged in, `session.pool()`, and it lends its servers, `server.pool()`. Code that has a
+/// session and its server asks the session's pool for the first group of fields, and the server's pool for the second.
+///
+/// A session gets a server of its own pool, so a function with both has one `&mut Pool` for the two. [`join`](crate::joining::join) asserts it.
 #[derive(Debug)]
 pub struct Pool {
     pub(crate) id: PoolId,
     pub(crate) key: PoolKey,
+    /// Those in `servers`, `reserve_pool_size` and `min_pool_size` are of the servers' side, all others of the sessions'.
     pub(crate) rules: Rules,
-    pub(crate) database: Arc<Database>,
-    pub(crate) queue: Queue,
-    /// Listens for the pool's sessions, once one of them has needed it.
-    pub(crate) listener: Option<Box<Listener>>,
     pub(crate) armed: Armed,
-    pub(crate) servers: Servers,
-    pub(crate) opening: Opening,
+    life: Life,
+
+    // Of its sessions: their rules, what they wait for, and what is counted of them.
+    pub(crate) database: Arc<Database>,
     pub(crate) pins: PoolPins,
     pub(crate) welcome: Welcome,
-    pub(crate) exchange: Exchange,
-    life: Life,
     pub(crate) counts: PoolCounts,
+    /// Listens for the pool's sessions, once one of them has needed it.
+    pub(crate) listener: Option<Box<Listener>>,
+
+    // Of its servers: how they are opened, lent, charged for, and what they have told.
+    pub(crate) queue: Queue,
+    pub(crate) servers: Servers,
+    pub(crate) opening: Opening,
+    pub(crate) exchange: Exchange,
     pub(crate) names: CatalogueNames,
     pub(crate) measured: Measured,
 }

@@ -120,7 +120,7 @@ impl<F: Facts> Watched<F> {
         self.special = Special::NONE;
     }
 
-    /// Whether what is noted follows from the facts (I17).
+    /// Whether what is noted follows from the facts (I18).
     pub(crate) fn is_in_step(&self) -> bool {
         self.special.is_unsure() || self.special == self.facts.special()
     }

@@ -57,13 +57,15 @@ pub enum Sabotage {
     EndCancelEarly,
     /// The tokens of a process that has left are counted as before (breaks I12).
     KeepTokensOfMembers,
-    /// A cancel that begins is not noted among what makes a link special (breaks I17).
+    /// A cancel that begins is not noted among what makes a link special (breaks I18).
     OverlookCancel,
+    /// Only the worker that has observed it knows that a host has failed (breaks I17).
+    WithholdFailedHosts,
 }
 
 #[cfg(debug_assertions)]
 impl Sabotage {
-    pub const ALL: [Sabotage; 27] = [
+    pub const ALL: [Sabotage; 28] = [
         Sabotage::ReleaseAtFirstReady,
         Sabotage::ForwardLateCancel,
         Sabotage::LoseLentServer,
@@ -91,6 +93,7 @@ impl Sabotage {
         Sabotage::EndCancelEarly,
         Sabotage::KeepTokensOfMembers,
         Sabotage::OverlookCancel,
+        Sabotage::WithholdFailedHosts,
     ];
 }
 
@@ -119,4 +122,5 @@ pub enum Fault {
     EndCancelEarly,
     KeepTokensOfMembers,
     OverlookCancel,
+    WithholdFailedHosts,
 }

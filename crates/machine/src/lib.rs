@@ -30,6 +30,7 @@ pub mod startup_parameters;
 mod stop;
 pub mod trace;
 pub mod upgrade;
+pub mod upstreams;
 mod violation;
 pub mod work;
 
@@ -49,6 +50,7 @@ pub use proved::{Marks, Proved};
 pub use replication::{NoReplicationKind, Replication, ReplicationKind};
 pub use settings::Settings;
 pub use snapshot::{Look, Snapshot};
+pub use upstreams::{HostState, Observed, Upstream, Upstreams};
 pub use violation::Violation;
 pub use work::{Done, Job};
 

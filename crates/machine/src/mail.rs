@@ -26,6 +26,7 @@ pub use crate::refusal::Refusal;
 use crate::snapshot::{LimitCounts, Look};
 pub use crate::stop::Stop;
 use crate::upgrade::{DoorTurn, Luggage, Turn};
+use crate::upstreams::Observed;
 
 /// A machine's address.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -269,6 +270,8 @@ pub enum ToCoordinator {
     Counted(Box<Counted>),
     /// A request was refused, the first in a while. For the log.
     Refused(Box<News>),
+    /// A connection to a host has failed, or a server has logged in there again.
+    Upstream(Observed),
 
     /// From another process that shares tokens with this one.
     Process(ProcessId, Box<FromProcess>),
@@ -386,6 +389,10 @@ pub enum ToWorker {
         account: Arc<SizingSnapshot>,
     },
 
+    // From the coordinator: where servers are opened.
+    /// The state of a host has changed.
+    Upstream(Observed),
+
     // From other workers.
     /// A server, or the wish for one.
     Exchange(Exchange),
@@ -471,7 +478,8 @@ impl ToWorker {
             | ToWorker::CallBack(_)
             | ToWorker::LoginsCounted(_)
             | ToWorker::Count { .. }
-            | ToWorker::Sized { .. } => true,
+            | ToWorker::Sized { .. }
+            | ToWorker::Upstream(_) => true,
             ToWorker::Arrive(_)
             | ToWorker::Cancel { .. }
             | ToWorker::RenewalNoted { .. }

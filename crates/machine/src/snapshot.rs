@@ -16,6 +16,7 @@ use units::{ConnId, PoolId, PoolKey, Serial, Time, WorkerId};
 use crate::histogram::{Histogram, Spans};
 use crate::observe::Peer;
 use crate::replication::ReplicationKind;
+use crate::upstreams::Upstream;
 
 /// What a snapshot has besides the worker's own figures and those of its pools.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -63,6 +64,8 @@ pub struct Snapshot {
     pub sizes: ObjectSizes,
     /// While SUSPEND is in force.
     pub suspension: Option<SuspendedCounts>,
+    /// The hosts among which databases choose, as this worker knows them.
+    pub hosts: Vec<(Address, Upstream)>,
 }
 
 /// What SUSPEND waits for on one worker, and who may end it.

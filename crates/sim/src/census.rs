@@ -169,6 +169,8 @@ census! {
         sized = "sized",
         /// Times at which it was found: settled, and within 5 % of the best.
         sized_well = "sized_well",
+        /// How often a worker's state of a host that has failed was compared with the coordinator's.
+        hosts_compared = "hosts_compared",
     }
 }
 

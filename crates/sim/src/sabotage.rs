@@ -29,7 +29,8 @@ pub fn shows_as(fault: Sabotage) -> &'static [u8] {
         Sabotage::ReadOn => &[10],
         Sabotage::LeaveReserve => &[6],
         Sabotage::ReadSuspended => &[16],
-        Sabotage::OverlookCancel => &[17],
+        Sabotage::OverlookCancel => &[18],
+        Sabotage::WithholdFailedHosts => &[17],
         Sabotage::ForgiveIdleTransactions | Sabotage::RemoveSilently => &[8],
     }
 }

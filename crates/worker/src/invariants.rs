@@ -168,13 +168,13 @@ fn idle_is_clean(parts: &Parts<'_>) -> Result<(), Violation> {
     Ok(())
 }
 
-/// I17: what is noted as special about a session or a server follows from its facts.
+/// I18: what is noted as special about a session or a server follows from its facts.
 fn special_facts_are_noted(parts: &Parts<'_>) -> Result<(), Violation> {
     for (id, session) in &parts.sessions {
-        ensure(17, session.is_noted_rightly(), || format!("{id:?} has a fact that is not noted: {session:?}"))?;
+        ensure(18, session.is_noted_rightly(), || format!("{id:?} has a fact that is not noted: {session:?}"))?;
     }
     for (id, server) in &parts.servers {
-        ensure(17, server.is_noted_rightly(), || format!("{id:?} has a fact that is not noted: {server:?}"))?;
+        ensure(18, server.is_noted_rightly(), || format!("{id:?} has a fact that is not noted: {server:?}"))?;
     }
     Ok(())
 }

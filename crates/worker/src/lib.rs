@@ -47,7 +47,9 @@ use crate::events::{
 };
 use crate::limits::{admission, classes, permits};
 use crate::servers::{capacity, closed_servers, empty_databases, listener, loans, wait_samples};
-use crate::sessions::{cancel_requests, console, definitions, ends, faults, links, lost_servers, reports, welcome};
+use crate::sessions::{
+    cancel_requests, console, definitions, ends, faults, hosts, links, lost_servers, reports, welcome,
+};
 use crate::tables::agenda::{Agenda, Next};
 use crate::tables::followups::Followup;
 use crate::tables::owners::{Plan, Pools};
@@ -226,6 +228,7 @@ impl Tables {
             steps: self.clock.steps,
             sizes: if look == Look::Connections { view.object_sizes() } else { ObjectSizes::default() },
             suspension: suspension::counts(&self.sessions, &self.servers, plan),
+            hosts: self.pools.upstreams.iter().map(|(host, upstream)| (host.clone(), upstream)).collect(),
         }
     }
 
@@ -363,6 +366,7 @@ impl Tables {
             ToWorker::Count { pool, with_wait_events: waits } => {
                 wait_samples::count(&mut self.servers, &mut self.pools, step, pool, waits)
             }
+            ToWorker::Upstream(observed) => hosts::told(&mut self.pools, step, &observed),
             ToWorker::Sized { pool, account } => wait_samples::sized(&mut self.pools, pool, account),
             ToWorker::Allow(allowance) => admission::allowed(self, step, &allowance.0, &allowance.1),
             ToWorker::LoginsCounted(counts) => self.limiters.logins = counts,

@@ -112,7 +112,7 @@ impl Own {
     }
 }
 
-pub(super) const OWN: [Own; 8] = [
+pub(super) const OWN: [Own; 9] = [
     Own { gauges: &["share", "maxwait_seconds", "starvation"], ..Own::new(Show::Classes, "classes", &["class"]) },
     Own::new(Show::Limits, "limits", &["class", "kind", "fingerprint"]),
     // Statements are forgotten that are long no more.
@@ -122,4 +122,5 @@ pub(super) const OWN: [Own; 8] = [
     Own::new(Show::Sizing, "sizing", &["database", "user"]),
     Own::new(Show::Events, "events", &["database", "user", "class", "event", "sqlstate"]),
     Own::new(Show::Workers, "workers", &["worker"]),
+    Own { left_out: &["observed", "retry_in"], ..Own::new(Show::Hosts, "hosts", &["host", "port"]) },
 ];

@@ -26,7 +26,7 @@ use machine::snapshot::{
     LinkSnapshot, LongCounts, ObjectSizes, PinCounts, PoolSnapshot, QueryCounts, Rotations, ServerCounts, ServerEnds,
     ServerSnapshot, ServerTimes, StatementCounts, Ties, Totals,
 };
-use machine::{Peer, ReplicationKind, Settings, Snapshot};
+use machine::{HostState, Peer, ReplicationKind, Settings, Snapshot, Upstream};
 use queueing::classes::LimitKind;
 use queueing::classes::{Class, ClassId, Classes, Limits, Pattern, Rate, Rule};
 use queueing::queue::ClassCounts;
@@ -435,8 +435,24 @@ fn first_worker() -> Snapshot {
         queries: vec![query(Some(0xfeed), "select report(?)", 1), query(None, "", 2)],
         refusals: refusals(),
         steps: 1234,
+        hosts: hosts([failed(99_000_000), alive(80_000_000), Upstream::UNTRIED]),
         ..Snapshot::default()
     }
+}
+
+/// The hosts of a database, at ports from 5432 on.
+fn hosts(upstreams: [Upstream; 3]) -> Vec<(Address, Upstream)> {
+    let address = |port| Address { host: Host::Ip(IpAddr::V4(Ipv4Addr::new(10, 0, 0, 7))), port };
+    (5432..).map(address).zip(upstreams).collect()
+}
+
+fn alive(at: u64) -> Upstream {
+    Upstream { at: Time(at), state: HostState::Alive }
+}
+
+/// For fifteen seconds.
+fn failed(at: u64) -> Upstream {
+    Upstream { at: Time(at), state: HostState::Failed { until: Time(at + 15_000_000) } }
 }
 
 /// Its clock shows 100.2 s.
@@ -496,6 +512,7 @@ fn second_worker() -> Snapshot {
         past: vec![("app".into(), totals(3))],
         sessions: 0,
         steps: 99,
+        hosts: hosts([alive(20_000_000), failed(70_000_000), Upstream::UNTRIED]),
     }
 }
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use connections::databases::{Address, Database};
+use machine::Upstreams;
 use queueing::classes::Classes;
 use queueing::queue::{Queue, Waiter};
 use session_state::catalogue::Known;
@@ -185,17 +186,17 @@ impl Pool {
     }
 
     /// The host for its next server.
-    pub fn take_host(&mut self, now: Time) -> Address {
-        self.opening.take_host(&self.database, now)
+    pub fn take_host(&mut self, upstreams: &Upstreams, now: Time) -> Address {
+        self.opening.take_host(&self.database, upstreams, now)
     }
 
-    /// A server could not be opened at this host: until then others go before it.
-    pub fn host_failed(&mut self, host: &Address, now: Time, until: Time) {
-        self.opening.host_failed(&self.database, host, now, until);
+    /// A server could not be opened at this host: the next one is tried at another.
+    pub fn leave_host(&mut self, host: &Address) {
+        self.opening.leave_host(&self.database, host);
     }
 
     /// Whether a server can be opened at another host that is not known to be down.
-    pub fn has_other_host(&self, host: &Address, now: Time) -> bool {
-        self.opening.has_other_host(&self.database, host, now)
+    pub fn has_other_host(&self, host: &Address, upstreams: &Upstreams, now: Time) -> bool {
+        self.opening.has_other_host(&self.database, host, upstreams, now)
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use connections::databases::{Address, Database, LoadBalanceHosts};
 use connections::server_login::Derived;
-use machine::Proved;
+use machine::{Proved, Upstreams};
 use units::Time;
 
 /// After a failed login, the first pause before the next try.
@@ -25,8 +25,9 @@ pub struct Opening {
     pub(crate) spare_after: Time,
     /// The index of the next host.
     next_host: usize,
-    /// Hosts at which a login has failed lately, and until when others go before them.
-    down: Vec<(Address, Time)>,
+    /// Hosts that have not let this pool in lately, and until when others go before them. Others may be let in there. Hosts at which nobody is
+    /// let in are in [`Upstreams`].
+    refused_at: Vec<(Address, Time)>,
     /// Keys that a login has derived, so that the next one need not.
     pub(crate) derived: Option<Derived>,
     /// What a client has proved last, good for its user's servers.
@@ -121,10 +122,10 @@ impl Opening {
     /// The host for the next server: the next in turn that is not known to be down, or else simply the next.
     //= pgbouncer config.md#host
     //= pgbouncer config.md#load_balance_hosts
-    pub(crate) fn take_host(&mut self, database: &Database, now: Time) -> Address {
+    pub(crate) fn take_host(&mut self, database: &Database, upstreams: &Upstreams, now: Time) -> Address {
         let hosts = &database.hosts;
         let in_turn = (0..hosts.len()).map(|step| (self.next_host + step) % hosts.len());
-        let chosen = in_turn.clone().find(|&index| !self.is_down(&hosts[index], now));
+        let chosen = in_turn.clone().find(|&index| !self.is_down(&hosts[index], upstreams, now));
         let chosen = chosen.unwrap_or(self.next_host % hosts.len());
         self.next_host = match database.load_balance_hosts {
             LoadBalanceHosts::RoundRobin => (chosen + 1) % hosts.len(),
@@ -133,14 +134,19 @@ impl Opening {
         hosts[chosen].clone()
     }
 
-    fn is_down(&self, host: &Address, now: Time) -> bool {
-        self.down.iter().any(|(down, until)| down == host && now < *until)
+    fn is_down(&self, host: &Address, upstreams: &Upstreams, now: Time) -> bool {
+        let refuses_us = self.refused_at.iter().any(|(refused, until)| refused == host && now < *until);
+        refuses_us || upstreams.has_failed(host, now)
     }
 
-    /// A server could not be opened there: until then others go before it.
-    pub(crate) fn host_failed(&mut self, database: &Database, host: &Address, now: Time, until: Time) {
-        self.down.retain(|(down, until)| down != host && now < *until);
-        self.down.push((host.clone(), until));
+    /// A host has not let this pool in: until then others go before it.
+    pub fn host_refused(&mut self, host: &Address, now: Time, until: Time) {
+        self.refused_at.retain(|(refused, until)| refused != host && now < *until);
+        self.refused_at.push((host.clone(), until));
+    }
+
+    /// A server could not be opened at this host: the next one is tried at another.
+    pub(crate) fn leave_host(&mut self, database: &Database, host: &Address) {
         let is_next = database.hosts.get(self.next_host).is_some_and(|next| next == host);
         if is_next && database.load_balance_hosts == LoadBalanceHosts::Disable {
             // Also when all are down they take turns.
@@ -149,14 +155,14 @@ impl Opening {
     }
 
     /// A server has logged in there.
-    pub fn host_lives(&mut self, host: &Address) {
-        self.down.retain(|(down, _)| down != host);
+    pub fn host_let_in(&mut self, host: &Address) {
+        self.refused_at.retain(|(refused, _)| refused != host);
     }
 
     /// Whether a server can be opened at another host that is not known to be down.
     #[must_use]
-    pub(crate) fn has_other_host(&self, database: &Database, host: &Address, now: Time) -> bool {
-        database.hosts.iter().any(|other| other != host && !self.is_down(other, now))
+    pub(crate) fn has_other_host(&self, database: &Database, host: &Address, upstreams: &Upstreams, now: Time) -> bool {
+        database.hosts.iter().any(|other| other != host && !self.is_down(other, upstreams, now))
     }
 }
 

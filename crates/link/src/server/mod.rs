@@ -273,7 +273,7 @@ impl Server {
         self.facts.overlook();
     }
 
-    /// Whether what is noted as special about it is so (I17).
+    /// Whether what is noted as special about it is so (I18).
     pub fn is_noted_rightly(&self) -> bool {
         self.facts.is_in_step()
     }

@@ -119,7 +119,7 @@ impl Session {
         }
     }
 
-    /// Whether what is noted as special about it is so (I17).
+    /// Whether what is noted as special about it is so (I18).
     pub fn is_noted_rightly(&self) -> bool {
         self.facts.is_in_step()
     }

@@ -1,7 +1,9 @@
 //! Where servers are, before a real PostgreSQL with several addresses: names that move, names that nobody knows, name servers that do not
 //! answer, and lists of hosts of which some are down.
 
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, TcpListener};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use outer::{Authority, Client, NameServer, Pooler, Says, Stage, Wishes, eventually};
@@ -270,6 +272,39 @@ fn a_host_that_is_down_costs_nobody_an_error_while_another_lives() {
             assert_eq!(pooler.log().matches(words).count(), 1, "{words}: {}", pooler.log());
         }
     }
+}
+
+/// A host that hangs up as soon as it is connected to, and counts how often it was.
+fn dead_host(at: Ipv4Addr, port: u16) -> Arc<AtomicU32> {
+    let listener = TcpListener::bind((at, port)).expect("nobody has it");
+    let tried = Arc::new(AtomicU32::new(0));
+    let count = Arc::clone(&tried);
+    std::thread::spawn(move || {
+        for connection in listener.incoming() {
+            count.fetch_add(1, Ordering::SeqCst);
+            drop(connection);
+        }
+    });
+    tried
+}
+
+#[test]
+fn a_host_that_has_failed_one_pool_is_not_tried_by_another() {
+    let stage = stage();
+    let (port, password) = (stage.cluster.port(), stage.cluster.password());
+    let tried = dead_host(Ipv4Addr::new(127, 0, 0, 7), port);
+    let hosts = "127.0.0.7,127.0.0.2 load_balance_hosts=disable";
+    let mut settings = "workers = 4\nserver_login_retry = 3600\n[databases]\n".to_owned();
+    for name in ["second", "third", "fourth"] {
+        settings += &format!("{name} = host={hosts} port={port} user=postgres password={password} dbname=postgres\n");
+    }
+    let pooler = pooler(&stage, hosts, &settings, None);
+    for database in ["postgres", "second", "third", "fourth"] {
+        assert_eq!(ask(&mut client(&pooler, database), WHERE), "127.0.0.2", "{database}: {}", pooler.log());
+        assert_eq!(tried.load(Ordering::SeqCst), 1, "{database}: {}", pooler.log());
+    }
+    let up = |host| shown(&pooler, "show hosts", host).expect("a host of several")[2].clone();
+    assert_eq!((up("127.0.0.7").as_str(), up("127.0.0.2").as_str()), ("0", "1"));
 }
 
 #[test]

@@ -17,6 +17,8 @@
 //! | I13 shares | `i13_shares`, in worlds made for it |
 //! | I14 classes | `i14_classes`, in worlds made for it; there I6 too, as PostgreSQL sees it |
 //! | I15 sizes | `i15_sizes`; whether they are the best ones, in worlds made for it |
+//! | I16 orders | in `world/orders` and `world/hosts` |
+//! | I17 hosts | `i17_hosts`: the workers' copies and the coordinator's |
 
 pub(crate) mod i01_one_link;
 pub(crate) mod i04_cancels;
@@ -39,6 +41,7 @@ pub(crate) mod i12_statistics;
 pub(crate) mod i13_shares;
 pub(crate) mod i14_classes;
 pub(crate) mod i15_sizes;
+pub(crate) mod i17_hosts;
 mod world_view;
 
 use std::sync::Arc;
@@ -138,6 +141,9 @@ impl Checks {
         else {
             return Ok(());
         };
+        if let (Place::Worker(id), Some(worker)) = (entry.place, entry.worker()) {
+            i17_hosts::check(view, id.0, worker, &mut self.counts)?;
+        }
         match entry.place {
             Place::Worker(id) => self.look_at(view, id.0, &snapshot),
             Place::Door(_) | Place::Coordinator => Ok(()),

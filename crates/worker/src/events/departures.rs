@@ -92,7 +92,7 @@ fn hand_over_pair(
     // A server that was closed in this step has its session's end on the agenda.
     let Some(server) = servers.get(server_id) else { return };
     let session = &sessions[conn];
-    let keeps = pools[server.pool()].rules().mode() == PoolMode::Session
+    let keeps = pools[session.pool()].rules().mode() == PoolMode::Session
         || session.tracker().is_some_and(|tracker| tracker.pinning.is_pinned());
     // Without keeping it, it is released by itself.
     if !keeps || !server.can_move() || !session.flow().is_clear() || session.identity().encryption.is_some() {

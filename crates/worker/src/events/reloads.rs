@@ -33,6 +33,7 @@ pub(crate) fn begin(servers: &mut Servers, pools: &mut Pools, step: &mut Step<'_
     if settings.global.tests != before.global.tests {
         servers.chaos = chaos(settings, step.plan.id.0);
     }
+    pools.upstreams.configure(settings);
     step.caches.statistics.configure(settings);
     step.caches.slow_lines.configure(settings);
     take_up(pools, step);

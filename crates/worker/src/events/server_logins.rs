@@ -17,7 +17,7 @@ use units::{ConnId, PoolId, Serial};
 use wire::frontend;
 
 use crate::servers::{capacity, chores, free_servers, new_pools};
-use crate::sessions::{lost_servers, replicating, reports, welcome};
+use crate::sessions::{hosts, lost_servers, replicating, reports, welcome};
 use crate::tables::owners::{Pools, Servers, Sessions};
 use crate::tables::step::Step;
 use crate::tables::{self, lines};
@@ -94,8 +94,8 @@ fn open_server(
     session: Option<ConnId>,
 ) -> ConnId {
     let empty = step.caches.interned.intern(step.caches.tracked.empty());
-    let pool = &mut pools[id];
-    let address = Arc::new(pool.take_host(step.now));
+    let pool = &mut pools.table[id];
+    let address = Arc::new(pool.take_host(&pools.upstreams, step.now));
     pool.servers_mut().enter(ServerState::Connecting.group());
     let (opened_for, reconnects) = (Arc::clone(pool.database()), pool.rules().orders().reconnects);
     let encryption = Encryption::new(&step.plan.settings.global.tls, &address);
@@ -275,7 +275,7 @@ pub(crate) fn server_ready(
     server_login::note_begun(server, pool, &step.plan.settings, step.caches);
     // Only now: a connect_query that fails is a failed login too.
     pool.opening_mut().login_succeeded();
-    pool.opening_mut().host_lives(servers[conn].identity().host());
+    hosts::let_in(servers, pools, step, conn);
     let holder = step.plan.id.into();
     step.actions.post_to_coordinator(ToCoordinator::Opened { pool: id, holder });
     reports::spread(pools, step, id, before);

@@ -161,10 +161,10 @@ pub(crate) fn close_fast(
     };
     // It need not be closed, or it has no session and is closed like any other.
     let (Some(why), Some(session)) = (server.end().close_needed().cloned(), server.session()) else { return false };
-    let in_session_mode =
-        pools[server.pool()].rules().mode() == PoolMode::Session || matches!(server.state(), ServerState::Own(_));
-    let torn = sessions[session].is_torn();
-    if !in_session_mode || torn {
+    let is_own = matches!(server.state(), ServerState::Own(_));
+    let holder = &sessions[session];
+    let in_session_mode = pools[holder.pool()].rules().mode() == PoolMode::Session || is_own;
+    if !in_session_mode || holder.is_torn() {
         return false;
     }
     close_server(servers, pools, step, conn, why.clone());

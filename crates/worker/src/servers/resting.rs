@@ -75,8 +75,7 @@ pub(crate) fn end_a_rest(
         // Since it was noted it may have been closed or released.
         let Some(server) = servers.get_mut(server_id) else { continue };
         let Some(session) = server.session().map(|session| &mut sessions[session]) else { continue };
-        let pool = &mut pools[id];
-        if server.pool() == id && may_end(pool, session, server) {
+        if server.pool() == id && may_end(&pools[session.pool()], session, server) {
             session.statements_mut().batch_ended();
             server.ledger_mut().sent(Answerer::Prepare, Expect::Sync);
             // The Sync is no query of the client, but its answer has the timeout of a query, so that the waiter does

@@ -1,8 +1,8 @@
 //! A server that is lost, or whose login fails: what happens to its session, and to the sessions that wait for a
 //! server.
 //!
-//! A host at which a login fails comes after the database's other hosts for `server_login_retry`; while one of these is not known
-//! to be down, nobody waits for the one that is.
+//! A host at which a login fails comes after the database's other hosts for `server_login_retry` ([`hosts`]); while one of these is not
+//! known to be down, nobody waits for the one that is.
 //!
 //! If PostgreSQL refuses a login for good, every waiting session gets its error at once. After any other failure the
 //! login is tried again while sessions wait, with pauses that double up to `server_login_retry`, each up to a quarter
@@ -25,7 +25,7 @@ use wire::{SqlState, backend, sqlstate};
 
 use crate::limits::{permits, pin_queue, refusals};
 use crate::servers::{closed_servers, drains, listener};
-use crate::sessions::{replicating, welcome};
+use crate::sessions::{hosts, replicating, welcome};
 use crate::tables::followups::SessionEnd;
 use crate::tables::owners::{Pools, Servers, Sessions};
 use crate::tables::step::Step;
@@ -247,7 +247,7 @@ pub(crate) fn login_refused(
         closed_servers::close_server(servers, pools, step, conn, CloseReason::Said { words: words.clone() });
         refuse_waiting(sessions, pools, step, pool, code, &EndReason::Said { words });
     } else {
-        login_failed_as(sessions, servers, pools, step, conn, CloseReason::LoginFailed, (Some(log_text), None));
+        login_failed_as(sessions, servers, pools, step, conn, CloseReason::LoginFailed, (Some((code, log_text)), None));
     }
 }
 
@@ -264,8 +264,8 @@ pub(crate) fn login_failed(
     login_failed_as(sessions, servers, pools, step, conn, why, (None, told));
 }
 
-/// The coordinator writes the log, since all workers retry often while a PostgreSQL is down. `words`: the log line with
-/// PostgreSQL's error. `told`: those who wait get the error with this code, if no other host may do better.
+/// The coordinator writes the log, since all workers retry often while a PostgreSQL is down. `refused`: PostgreSQL's error, its SQLSTATE and
+/// the log line with it. `told`: those who wait get the error with this code, if no other host may do better.
 fn login_failed_as(
     sessions: &mut Sessions,
     servers: &mut Servers,
@@ -273,13 +273,13 @@ fn login_failed_as(
     step: &mut Step<'_>,
     conn: ConnId,
     why: CloseReason,
-    (words, told): (Option<String>, Option<SqlState>),
+    (refused, told): (Option<(SqlState, String)>, Option<SqlState>),
 ) {
+    let (code, words) = refused.unzip();
+    hosts::failed(servers, pools, step, conn, code);
     let server = &servers[conn];
     let (id, host) = (server.pool(), Arc::clone(server.identity().host()));
     let longest = step.plan.settings.global.servers.server_login_retry;
-    let pool = &mut pools[id];
-    pool.host_failed(&host, step.now, step.now + longest);
     if server.identity().opened_for_session().is_some() {
         return replicating::own_server_refused(
             servers,
@@ -303,8 +303,8 @@ fn login_failed_as(
     let is_other_elsewhere = !is_wrong_password_type(&why);
     closed_servers::remove_server(servers, pools, step, conn, why.clone());
     let jitter = u32::from_ne_bytes(servers.random.bytes()) >> 16;
-    let pool = &mut pools[id];
-    if pool.has_other_host(&host, step.now) && is_other_elsewhere {
+    let pool = &mut pools.table[id];
+    if pool.has_other_host(&host, &pools.upstreams, step.now) && is_other_elsewhere {
         // The next server is opened there, at once.
         return;
     }

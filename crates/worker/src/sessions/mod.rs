@@ -7,6 +7,7 @@ pub(crate) mod ends;
 pub(crate) mod extended;
 pub(crate) mod faults;
 pub(crate) mod halves;
+pub(crate) mod hosts;
 pub(crate) mod links;
 pub(crate) mod lost_servers;
 pub(crate) mod overdue_queries;

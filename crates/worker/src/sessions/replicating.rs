@@ -185,7 +185,7 @@ pub(crate) fn own_server_said(
     let read = relay.answers(all, source);
     if let Ok(count) = read {
         server.incoming_mut().keep(&all[count..]);
-        pools[server.pool()].counts_mut().count_sent(count);
+        pools[sessions[conn].pool()].counts_mut().count_sent(count);
     }
     if !is_first {
         step.actions.keep(inbox);

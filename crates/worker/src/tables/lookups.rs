@@ -26,7 +26,7 @@ pub(crate) fn outlives(sessions: &Sessions, pools: &Pools, server: &Server, sess
     let in_answer = server.incoming().is_within_answer();
     let in_transaction = server.transaction().status() != Status::Idle || batch || server.ledger().is_skipping();
     let alone = answers == 0 || (answers == 1 && session.incoming().inbox().is_empty());
-    let pool = pools.get(server.pool())?;
+    let pool = pools.get(session.pool())?;
     let mode = pool.rules().mode();
     // No server is opened any more for a database that a reload has removed.
     let free = !pool.is_removed() && session.tracker().is_none_or(|tracker| tracker.outlives_server());

@@ -69,7 +69,7 @@ impl Tables {
         Tables {
             sessions: Sessions::new(id),
             servers: Servers::new(id, settings, seed),
-            pools: Pools::default(),
+            pools: Pools::new(settings),
             limiters: Limiters::new(settings),
             clock: Clock::default(),
         }
@@ -83,6 +83,7 @@ impl Tables {
             sessions: &self.sessions,
             servers: &self.servers,
             pools: &self.pools,
+            upstreams: &self.pools.upstreams,
             stopping: &plan.stopping,
             statistics: &caches.statistics,
             spared_until: self.clock.deadlines.spared_until(),

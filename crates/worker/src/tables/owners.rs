@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use link::server::Server;
 use link::session::Session;
-use machine::Settings;
+use machine::{Settings, Upstreams};
 use queueing::refusals::Refusals;
 use session_state::catalogue::Definition;
 use units::deadline::Deadlines;
@@ -64,8 +64,8 @@ pub(crate) struct Servers {
     pub(crate) random: Random,
 }
 
-/// Pools, and what is counted by pool.
-#[derive(Debug, Default)]
+/// Pools, what is counted by pool, and the hosts of their databases.
+#[derive(Debug)]
 pub(crate) struct Pools {
     pub(crate) table: PoolTable,
     pub(crate) refusals: Refusals,
@@ -73,6 +73,8 @@ pub(crate) struct Pools {
     pub(crate) definitions: OpenDefinitions,
     /// Servers lent to other workers.
     pub(crate) lends: u64,
+    /// The coordinator's, as far as they are known here.
+    pub(crate) upstreams: Upstreams,
 }
 
 /// Timers.
@@ -105,6 +107,16 @@ impl Servers {
 }
 
 impl Pools {
+    pub(crate) fn new(settings: &Settings) -> Pools {
+        Pools {
+            table: PoolTable::default(),
+            refusals: Refusals::default(),
+            definitions: OpenDefinitions::default(),
+            lends: 0,
+            upstreams: Upstreams::new(settings),
+        }
+    }
+
     /// A transaction has defined something, and is not over.
     pub(crate) fn note_definition(&mut self, now: Time, definition: &Definition) {
         self.definitions.note(self.table.iter_mut(), now, definition);

@@ -94,8 +94,8 @@ impl Scene {
     pub(crate) fn idle_server(&mut self, idle_since: Time) -> ConnId {
         let (tables, serial) = (&mut self.tables, Serial(self.next_serial));
         self.next_serial += 1;
-        let pool = &mut tables.pools[POOL];
-        let address = Arc::new(pool.take_host(idle_since));
+        let pool = &mut tables.pools.table[POOL];
+        let address = Arc::new(pool.take_host(&tables.pools.upstreams, idle_since));
         let parameters = Arc::new(self.caches.tracked.empty());
         let database = Arc::clone(pool.database());
         let encryption = Encryption::new(&self.plan.settings.global.tls, &address);

@@ -5,7 +5,7 @@ use std::time::Duration;
 use link::server::Server;
 use link::session::Session;
 use link::statistics::Statistics;
-use machine::Settings;
+use machine::{Settings, Upstreams};
 use units::Time;
 use units::table::Table;
 
@@ -19,6 +19,7 @@ pub struct View<'a> {
     pub(crate) sessions: &'a Table<Session>,
     pub(crate) servers: &'a Table<Server>,
     pub(crate) pools: &'a Pools,
+    pub(crate) upstreams: &'a Upstreams,
     pub(crate) stopping: &'a Stopping,
     pub(crate) statistics: &'a Statistics,
     /// No timeout ends anything before this: RESUME has just ended SUSPEND.
@@ -26,6 +27,12 @@ pub struct View<'a> {
 }
 
 impl View<'_> {
+    /// The hosts of databases, as they are known here.
+    #[must_use]
+    pub fn upstreams(&self) -> &Upstreams {
+        self.upstreams
+    }
+
     /// How much longer than a waiter of this worker another worker's must have waited to be served first (I7).
     #[must_use]
     pub fn patience(&self, pool: units::id::PoolId) -> Option<Duration> {

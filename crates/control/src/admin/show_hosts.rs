@@ -1,0 +1,51 @@
+//! `SHOW HOSTS`: the hosts of databases that have several, and whether connections to them succeed. PgBouncer has no such table.
+//!
+//! Of all workers' observations the latest is shown. A host that has failed is up again, in its turn, once `server_login_retry` is over; until
+//! somebody has tried it then, nothing is known of it.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use connections::databases::Address;
+use machine::{HostState, Upstream};
+
+use crate::show_input::{ShowInput, host};
+use crate::table::{Column, Table, count, int, text, words};
+
+const COLUMNS: &[Column] = &[text("host"), int("port"), int("up"), int("observed"), int("retry_in")];
+
+pub(super) fn table(input: &ShowInput<'_>) -> Table {
+    let mut latest: BTreeMap<(String, u16), Upstream> = BTreeMap::new();
+    for (address, upstream) in input.snapshots.iter().flat_map(|snapshot| &snapshot.hosts) {
+        let Address { host: at, port } = address;
+        let known = latest.entry((host(at), *port)).or_insert(*upstream);
+        *known = (*known).max(*upstream);
+    }
+    let now = input.snapshots.iter().map(|snapshot| snapshot.now).max().unwrap_or_default();
+    let mut table = Table::new(COLUMNS);
+    for ((host, port), upstream) in latest {
+        let tried = (upstream != Upstream::UNTRIED).then_some(upstream);
+        let up = tried.and_then(|tried| match tried.state {
+            HostState::Alive => Some(1),
+            HostState::Failed { .. } => tried.has_failed(now).then_some(0),
+        });
+        let retry_in = match upstream.state {
+            HostState::Failed { until } if now < until => Some(seconds(until.since(now))),
+            HostState::Failed { .. } | HostState::Alive => None,
+        };
+        let observed = tried.map(|tried| now.since(tried.at).as_secs());
+        table.push(vec![
+            words(host),
+            count(port),
+            up.and_then(count),
+            observed.and_then(count),
+            retry_in.and_then(count),
+        ]);
+    }
+    table
+}
+
+/// Rounded up: 0 is over.
+fn seconds(span: Duration) -> u64 {
+    span.as_micros().div_ceil(1_000_000) as u64
+}
