@@ -30,7 +30,7 @@
 //! | `texts`, `remedies` | what a statement's text means; the pooler's statements that must come before it |
 //! | `queries`, `following`, `confirming`, `splitting` | what statements do to a session: as sent, and as answered |
 //! | `server_statements`, `fakes`, `renaming`, `matching`, `naming`, `synonyms`, `reserving`, `large_statements`, `pacing` | prepared statements on many servers |
-//! | `attribution`, `counting`, `slow` | which statement a message is about; statements counted, logged and traced as they are sent and answered |
+//! | `attribution`, `counting`, `kept_texts`, `slow` | which statement a message is about; statements counted, logged and traced as they are sent and answered |
 //! | `screening` | what may not pass |
 //! | `relaying` | both directions of a session that replicates |
 //! | `replaying`, `server_names`, `checking`, `server_questions` | what is sent to a server at the beginning of a link, and at its end |
@@ -54,6 +54,7 @@ mod fakes;
 pub mod findings;
 pub mod first_text;
 pub mod following;
+mod kept_texts;
 mod large_statements;
 mod link;
 pub mod listener;

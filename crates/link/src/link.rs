@@ -1,20 +1,15 @@
 //! A session and the server that it is linked to, with their pool: borrowed together for one step.
 //!
-//! The walkers over messages are made from it: [`Requests`] of a client's, [`Answers`] of a server's. Where nothing about it is special,
-//! [`Link::plain`] is the fast case of both.
+//! The walker over a client's messages ([`Requests`](crate::requests::Requests)) is made from it. Where nothing about it is special,
+//! [`Link::plain`] is the fast case.
 
 use machine::Settings;
-use machine::action::{Actions, Source};
 use units::{ConnId, PoolId, Time};
 
-use crate::caches::Caches;
-use crate::other_workers::OtherWorkers;
+use crate::kept_texts;
 use crate::pool::Pool;
-use crate::requests::Requests;
 use crate::server::Server;
 use crate::session::Session;
-use crate::slow;
-use crate::stream::Stream;
 
 /// A session, a server, and the pool of both. The two are linked, or about to be.
 #[derive(Debug)]
@@ -102,35 +97,9 @@ impl<'a> Link<'a> {
         pool.counts.count_assignment();
         let waited_us = session.waited_us(now);
         pool.counts.count_wait(waited_us);
-        slow::linked(pool, server, now, waited_us);
+        kept_texts::linked(pool, server, now, waited_us);
         server.linked(now, waited_us);
         session.link(*server_id);
         session.progress_at = now;
-    }
-
-    /// The client's messages in `bytes` of `source` from `at`, to be read.
-    #[inline(always)]
-    pub fn requests(
-        self,
-        now: Time,
-        (bytes, source, at): (&'a [u8], Source, usize),
-        caches: &'a mut Caches,
-        others: OtherWorkers,
-        actions: &'a mut Actions,
-    ) -> Requests<'a> {
-        Requests {
-            now,
-            link: self,
-            caches,
-            holds: false,
-            sent_some: false,
-            attends: false,
-            definitions: Vec::new(),
-            others,
-            written_before: actions.written_len(),
-            queries: 0,
-            actions,
-            stream: Stream::new(bytes, source, at),
-        }
     }
 }

@@ -33,7 +33,7 @@ use crate::server::{Answerer, Expect, Server};
 use crate::server_names::ServerNames;
 use crate::special::Special;
 use crate::statistics::Statistics;
-use crate::{attribution, counting, malformed, matching, reserving, slow};
+use crate::{attribution, counting, kept_texts, malformed, matching, reserving};
 
 /// A longer message of a batch is rare.
 const BATCHED_LEN_MAX: usize = 256;
@@ -111,7 +111,7 @@ impl<'a> Plain<'_, 'a> {
         }
         debug_assert!(!matching::is_trying(self.0.session), "a trial has an answer under way");
         let Link { session, server_id, server, pool, .. } = &mut *self.0;
-        slow::hear_query(pool, server, text, now);
+        kept_texts::hear_query(pool, server, text, now);
         if let Some(unnamed) = &mut session.statements.unnamed {
             unnamed.batch_ended();
         }
@@ -125,7 +125,7 @@ impl<'a> Plain<'_, 'a> {
     #[inline(always)]
     fn is_harmless(&mut self, text: &[u8], caches: &mut Caches) -> bool {
         let Link { server, pool, .. } = &mut *self.0;
-        if pool.measured.hears_texts && slow::is_long(text) {
+        if pool.measured.hears_texts && kept_texts::is_long(text) {
             return false;
         }
         let (parameters, id) = (&server.kept.parameters, pool.id);
@@ -201,7 +201,7 @@ impl<'a> Plain<'_, 'a> {
         let Link { session, server, pool, .. } = &mut *self.0;
         let (is_query, statement) = server.ledger.last_ready()?;
         if let Some(asked) = &mut server.asked
-            && !slow::goes_unseen(pool, asked, now.micros_since(server.transaction.query_at))
+            && !kept_texts::goes_unseen(pool, asked, now.micros_since(server.transaction.query_at))
         {
             return None;
         }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use machine::action::Actions;
+use machine::action::{Actions, Source};
 use session_state::catalogue::Definition;
 use session_state::parameters::is_local_change;
 use session_state::state::Remedy;
@@ -60,6 +60,34 @@ pub struct Requests<'a> {
     pub queries: u32,
     pub actions: &'a mut Actions,
     pub stream: Stream<'a>,
+}
+
+impl<'a> Requests<'a> {
+    /// The client's messages in `bytes` of `source` from `at`, to be read.
+    #[inline(always)]
+    pub fn of(
+        link: Link<'a>,
+        now: Time,
+        (bytes, source, at): (&'a [u8], Source, usize),
+        caches: &'a mut Caches,
+        others: OtherWorkers,
+        actions: &'a mut Actions,
+    ) -> Requests<'a> {
+        Requests {
+            now,
+            link,
+            caches,
+            holds: false,
+            sent_some: false,
+            attends: false,
+            definitions: Vec::new(),
+            others,
+            written_before: actions.written_len(),
+            queries: 0,
+            actions,
+            stream: Stream::new(bytes, source, at),
+        }
+    }
 }
 
 impl Requests<'_> {

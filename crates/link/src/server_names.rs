@@ -25,7 +25,7 @@ use sql::WantedTag;
 
 use crate::first_text::first_text;
 use crate::server::{Kept, ShownName};
-use crate::session::Session;
+use crate::session::{NameShown, Session};
 
 /// PostgreSQL cuts longer names to this: NAMEDATALEN less one.
 const NAME_LEN_MAX: usize = 63;
@@ -38,15 +38,6 @@ pub struct ServerNames {
     depends_on_text: bool,
     /// By the places of its tags.
     tags: Vec<WantedTag>,
-}
-
-/// The name that servers have for a session, where it does not depend on the text.
-#[derive(Debug)]
-pub(crate) struct NameShown {
-    /// What it was made of.
-    template: Arc<ServerName>,
-    parameters: Arc<Parameters>,
-    name: Box<[u8]>,
 }
 
 /// The name that a server has, and the one that it gets.

@@ -455,7 +455,7 @@ impl Tables {
             return self.pass_over_refused(step, conn, bytes, source, at);
         }
         let now = step.now;
-        let mut requests = link.requests(now, (bytes, source, at), step.caches, others, step.machine.actions);
+        let mut requests = Requests::of(link, now, (bytes, source, at), step.caches, others, step.machine.actions);
         let ledger = requests.link.server().ledger();
         let (was_calm, was_done) = (ledger.is_clear(), ledger.owed().owes_no_client());
         let end = client_messages::read(&mut requests);

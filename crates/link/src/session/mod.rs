@@ -18,10 +18,10 @@ use session_state::tracker::Tracker;
 use units::deadline::Armed;
 use units::{ConnId, PoolId, StatementRow, Time};
 
+pub(crate) use parts::NameShown;
 pub use parts::{Admission, Claim, ClientStatements, Incoming, OwnParameters, Rest};
 pub use states::{SessionState, WaitFor};
 
-use crate::server_names::NameShown;
 use crate::special::{Facts, Special, Watched};
 
 /// One client after login.
