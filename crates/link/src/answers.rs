@@ -40,7 +40,7 @@ impl Answers<'_> {
     pub(crate) fn consume(&mut self, count: usize, forward: bool) {
         match &self.session {
             Some(_) if forward => {
-                self.server.transaction.tally.sent(count);
+                self.server.lease.tally.sent(count);
                 self.stream.pass(count);
             }
             Some((conn, _)) => self.pool.counts.totals.sent += self.stream.skip(count, *conn, self.actions) as u64,
@@ -59,7 +59,7 @@ impl Answers<'_> {
         self.flush();
         if let (Some((conn, _)), true) = (&self.session, forward) {
             self.actions.send_new(*conn, |out| out.extend_from_slice(bytes));
-            self.server.transaction.tally.sent(bytes.len());
+            self.server.lease.tally.sent(bytes.len());
             self.pool.counts.totals.sent += bytes.len() as u64;
         }
     }

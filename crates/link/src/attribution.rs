@@ -17,7 +17,7 @@ use crate::texts;
 #[inline]
 pub(crate) fn note(requests: &mut Requests<'_>, message: u8, at_hand: &[u8]) {
     let statement = match message {
-        tag::EXECUTE => requests.link.server.statements.spoken.executed(&at_hand[HEADER_LEN..]),
+        tag::EXECUTE => requests.link.server.lease.spoken.executed(&at_hand[HEADER_LEN..]),
         tag::FUNCTION_CALL => Said::FUNCTION,
         _ => return,
     };
@@ -39,13 +39,13 @@ pub(crate) fn unfollowed(requests: &mut Requests<'_>, text: Option<&[u8]>) {
 #[inline]
 pub(crate) fn parsed(requests: &mut Requests<'_>, name: &[u8]) {
     let statement = requests.caches.said;
-    requests.link.server.statements.spoken.parse(name, statement);
+    requests.link.server.lease.spoken.parse(name, statement);
     requests.link.server.ledger.speaks_of(statement);
 }
 
 /// A Bind of a statement whose name is not mapped.
 pub(crate) fn bound_by_name(requests: &mut Requests<'_>, names: &BindNames<'_>) {
-    let mut statement = requests.link.server.statements.spoken.statement(names.statement);
+    let mut statement = requests.link.server.lease.spoken.statement(names.statement);
     if statement == Said::default() && names.statement.is_empty() {
         statement = parsed_before(requests);
     }
@@ -55,7 +55,7 @@ pub(crate) fn bound_by_name(requests: &mut Requests<'_>, names: &BindNames<'_>) 
 /// A Bind.
 #[inline]
 pub(crate) fn bound(requests: &mut Requests<'_>, portal: &[u8], statement: Said) {
-    requests.link.server.statements.spoken.bind(portal, statement);
+    requests.link.server.lease.spoken.bind(portal, statement);
     requests.link.server.ledger.speaks_of(statement);
 }
 
@@ -66,6 +66,6 @@ fn parsed_before(requests: &mut Requests<'_>) -> Said {
     let unnamed = requests.link.session.statements.unnamed.as_deref();
     let Some(parse) = unnamed.and_then(|unnamed| unnamed.parse()) else { return Said::default() };
     requests.caches.identify(parse.query, &parameters, requests.link.pool.id);
-    requests.link.server.statements.spoken.parsed = requests.caches.said;
+    requests.link.server.lease.spoken.parsed = requests.caches.said;
     requests.caches.said
 }

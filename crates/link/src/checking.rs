@@ -148,7 +148,7 @@ fn hand_over(session: &mut Session, server: &mut Server) {
 fn note_state(server: &mut Server, tracker: &Tracker, serial: Option<Serial>) {
     let state = tracker.state();
     let is_known = server.kept.session_state.as_ref().is_some_and(|found| Arc::ptr_eq(found, state));
-    let given_at = server.kept.rights.map_or(server.work.linked_at, |rights| rights.given_at);
+    let given_at = server.kept.rights.map_or(server.lease.linked_at, |rights| rights.given_at);
     let has_rights = if is_known { server.kept.rights.is_some() } else { needs_rights(state) };
     let last = serial.map(|serial| (serial, tracker.rights_asked_at));
     server.kept.rights = has_rights.then_some(RightsSince { given_at, last });

@@ -123,7 +123,7 @@ pub(crate) fn failed_followed(answers: &mut Answers<'_>, tries_again: bool) {
 pub(crate) fn undo(answers: &mut Answers<'_>, skipped: &[Entry]) {
     let (mut of_names, mut of_unnamed) = (0, 0);
     answers.server.statements.described = Described::default();
-    answers.server.statements.verdict = Verdict::None;
+    answers.server.lease.verdict = Verdict::None;
     for entry in skipped.iter().rev() {
         match entry.expect {
             Expect::Close(Some(id)) => answers.server.statements.prepared.add(id),

@@ -30,7 +30,7 @@ pub fn sent(server: &mut Server, now: Time, is_first: bool, begins: bool) {
         server.transaction.query_at = now;
     }
     if begins {
-        server.transaction.began_at.get_or_insert(now);
+        server.lease.began_at.get_or_insert(now);
     }
 }
 
@@ -45,7 +45,7 @@ pub(crate) fn completed(
     bytes: usize,
 ) -> Option<Call> {
     let query_at = server.transaction.query_at;
-    let tally = &mut server.transaction.tally;
+    let tally = &mut server.lease.tally;
     if query {
         tally.completed(tag);
         return None;
@@ -63,18 +63,18 @@ pub(crate) fn ready(
     status: Status,
     (query, is_last): (Option<StatementRow>, bool),
 ) {
-    let transaction = &mut server.transaction;
-    let query_at = std::mem::replace(&mut transaction.query_at, now);
+    let query_at = std::mem::replace(&mut server.transaction.query_at, now);
+    let lease = &mut server.lease;
     let ran_us = now.micros_since(query_at);
     let bucket = pool.counts.count_query(ran_us);
-    if let Some(call) = transaction.tally.ready(query, ran_us, now, query_at) {
+    if let Some(call) = lease.tally.ready(query, ran_us, now, query_at) {
         let bucket = if call.run_us == ran_us { bucket } else { Bucket::of(call.run_us) };
         count(statistics, pool, session, &call, bucket);
     }
     if status == Status::Idle {
         // If more answers are owed, the next transaction has begun.
         let next = (!is_last).then_some(now);
-        let began = std::mem::replace(&mut transaction.began_at, next).unwrap_or(now);
+        let began = std::mem::replace(&mut lease.began_at, next).unwrap_or(now);
         pool.counts.count_transaction(now, began, (query_at, bucket));
     }
 }
@@ -127,24 +127,24 @@ pub(crate) fn query_ready(answers: &mut Answers<'_>, status: Status) {
     let query = (server.ledger.front() == Some(Expect::Query)).then(|| server.ledger.statement());
     let is_last = server.ledger.depth() <= 1;
     // The message itself is passed on after this.
-    server.transaction.tally.sent(READY_LEN);
+    server.lease.tally.sent(READY_LEN);
     let session = session.as_mut().map(|(_, session)| &mut **session);
     ready((server, pool, session), &mut caches.statistics, *now, status, (query, is_last));
-    server.transaction.tally.counted_already(READY_LEN);
+    server.lease.tally.counted_already(READY_LEN);
     server.query_answered();
 }
 
 /// An error answers the client, after which the server skips these messages; none: it answers a Query, a FunctionCall or a Sync, whose
 /// commit has failed.
 pub(crate) fn failed(answers: &mut Answers<'_>, skipped: &[Entry]) {
-    let transaction = &mut answers.server.transaction;
+    let query_at = answers.server.transaction.query_at;
+    let lease = &mut answers.server.lease;
     if skipped.is_empty() {
-        return transaction.tally.failed();
+        return lease.tally.failed();
     }
     // An error within a batch that the pooler has begun is that of the client's message after it.
     let Some(entry) = skipped.iter().find(|entry| entry.owner == Answerer::Client) else { return };
-    for call in transaction.tally.batch_failed(entry.statement, answers.now, transaction.query_at).into_iter().flatten()
-    {
+    for call in lease.tally.batch_failed(entry.statement, answers.now, query_at).into_iter().flatten() {
         count_of(answers, &call);
     }
 }

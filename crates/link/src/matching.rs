@@ -82,7 +82,7 @@ fn make_match(
     found: Option<Fingerprint>,
     len: usize,
 ) -> Match {
-    let verdict = std::mem::take(&mut requests.link.server.statements.verdict);
+    let verdict = std::mem::take(&mut requests.link.server.lease.verdict);
     let Some(named) = requests.link.session.statements.names.as_ref().and_then(|names| names.named(name)) else {
         return Match::Yes;
     };
@@ -108,7 +108,7 @@ fn make_match(
         requests.link.server.statements.prepared.set_shape(statement.id, Some(shape));
         return Match::Yes;
     }
-    requests.link.server.statements.verdict = Verdict::Pending(shape.fingerprint());
+    requests.link.server.lease.verdict = Verdict::Pending(shape.fingerprint());
     describe_statement(requests, statement, Expect::Verdict(statement.id));
     requests.actions.send_new(requests.link.server_id, frontend::encode_flush);
     Match::Later
@@ -212,10 +212,10 @@ pub(crate) fn send_held_description(answers: &mut Answers<'_>, message: u8) {
 /// A description is complete.
 pub(crate) fn described(answers: &mut Answers<'_>, id: StatementId, expect: Expect) {
     let shape = std::mem::take(&mut answers.server.statements.described).finish();
-    match (expect, answers.server.statements.verdict) {
+    match (expect, answers.server.lease.verdict) {
         (Expect::Verdict(_), Verdict::Pending(wanted)) => {
             let differs = shape.fingerprint() != wanted;
-            answers.server.statements.verdict = if differs { Verdict::Differs(id) } else { Verdict::None };
+            answers.server.lease.verdict = if differs { Verdict::Differs(id) } else { Verdict::None };
         }
         (Expect::Verdict(_), _) => {}
         _ => learn(answers, Some((id, &shape))),

@@ -219,7 +219,7 @@ impl<'a> Plain<'_, 'a> {
                 unnamed.forget();
             }
         }
-        server.transaction.tally.sent(message.len());
+        server.lease.tally.sent(message.len());
         let query = is_query.then_some(statement);
         counting::ready((server, pool, Some(session)), statistics, now, status, (query, true));
         Some(status)
@@ -256,7 +256,7 @@ pub(crate) fn passed(server: &mut Server, bytes: &[u8], now: Time, statistics: &
             statistics.count(pool, &call, Bucket::of(call.run_us));
         }
     }
-    server.transaction.tally.sent(len);
+    server.lease.tally.sent(len);
     len
 }
 

@@ -152,7 +152,7 @@ pub(crate) fn remedy(requests: &mut Requests<'_>, reading: Reading, effects: &Ef
     if discards {
         remedy.push(DISCARD_SEQUENCES.to_vec());
     }
-    requests.link.server.statements.has_attempted = false;
+    requests.link.server.lease.has_attempted = false;
     Some(remedy)
 }
 
@@ -161,12 +161,12 @@ pub(crate) fn remedy(requests: &mut Requests<'_>, reading: Reading, effects: &Ef
 ///
 /// Once for each text: one that waits afterwards is read again. A client that leaves meanwhile costs the server, which owes several answers.
 fn attempt_unnamed(requests: &mut Requests<'_>, seen: Seen) -> Seen {
-    let has_attempted = requests.link.server.statements.has_attempted;
+    let has_attempted = requests.link.server.lease.has_attempted;
     if !matches!(seen, Seen::All { .. }) || !has_attempted && !requests.is_between_batches() {
         return seen;
     }
     if !has_attempted {
-        requests.link.server.statements.has_attempted = true;
+        requests.link.server.lease.has_attempted = true;
         let tracker = requests.link.session.facts.tracker.get_or_insert_default();
         let mut attempts = Remedy::new();
         let on_server = &mut requests.link.server.kept.on_server;

@@ -111,7 +111,7 @@ pub(crate) fn answered(answers: &mut Answers<'_>) {
     let slow = SlowStatement {
         queued_us,
         ran_us,
-        rows: answers.server.transaction.tally.rows(),
+        rows: answers.server.lease.tally.rows(),
         class: answers.caches.slow_lines.class(session.facts.claim.class),
         server: answers.server.identity.name,
         statement,

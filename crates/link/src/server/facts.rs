@@ -7,7 +7,7 @@ use units::deadline::{Armed, Deadlines, Owner};
 use units::{ConnId, PoolId, Time};
 
 use super::{
-    Cancelling, End, Hold, Identity, Kept, Ledger, Server, ServerIncoming, ServerState, Statements, Traces,
+    Cancelling, End, Hold, Identity, Kept, Lease, Ledger, Server, ServerIncoming, ServerState, Statements, Traces,
     Transaction, Work,
 };
 
@@ -60,6 +60,17 @@ impl Server {
     #[inline]
     pub fn incoming_mut(&mut self) -> &mut ServerIncoming {
         &mut self.incoming
+    }
+
+    /// What holds for its present link, or the last one.
+    #[inline]
+    pub fn lease(&self) -> &Lease {
+        &self.lease
+    }
+
+    /// Its session has it and has sent nothing yet.
+    pub fn not_begun(&mut self) {
+        self.lease.began_at = None;
     }
 
     /// Its prepared statements.

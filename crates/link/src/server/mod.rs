@@ -22,8 +22,8 @@ pub use ledger::{Answerer, Entry, Expect, Ledger, Unexpected};
 pub use moving::Arrived;
 pub use parameter_owners::{Owner, ParameterOwners};
 pub use parts::{
-    Bare, Begins, Cancelling, End, Hold, Identity, Kept, LimitWait, RightsSince, ServerIncoming, ShownName, Statements,
-    Traces, Transaction, UnderWay, Work,
+    Bare, Begins, Cancelling, End, Hold, Identity, Kept, Lease, LimitWait, RightsSince, ServerIncoming, ShownName,
+    Statements, Traces, Transaction, UnderWay, Work,
 };
 pub use sequences::Sequences;
 pub use spoken::{Said, Spoken};
@@ -73,6 +73,7 @@ pub struct Server {
     pub(crate) kept: Kept,
     /// The statements under way, where slow ones are logged or some are traced.
     pub(crate) asked: Option<Box<Asked>>,
+    pub(crate) lease: Lease,
     pub(crate) backend: BackendKey,
     pub(crate) transaction: Transaction,
     pub(crate) work: Work,
@@ -126,10 +127,7 @@ impl Server {
             statements: Statements {
                 prepared: PreparedOnServer::default(),
                 described: Described::default(),
-                verdict: Verdict::None,
                 unnamed: session_state::unnamed::NONE,
-                spoken: Spoken::default(),
-                has_attempted: false,
             },
             kept: Kept {
                 at_reset: Arc::clone(&parameters),
@@ -145,18 +143,10 @@ impl Server {
                 shown_name: None,
             },
             asked: None,
+            lease: Lease::default(),
             backend: BackendKey::default(),
             transaction: Transaction::idle(now),
-            work: Work {
-                linked_at: Time::ZERO,
-                since: now,
-                waited_us: 0,
-                worked_at: Time::ZERO,
-                travelled_at: None,
-                uses: 0,
-                charge: None,
-                permits: None,
-            },
+            work: Work { since: now, worked_at: Time::ZERO, travelled_at: None, uses: 0, charge: None, permits: None },
         }
     }
 
@@ -173,18 +163,14 @@ impl Server {
     /// A session gets it.
     #[inline]
     pub(crate) fn linked(&mut self, now: Time, waited_us: u64) {
-        (self.work.waited_us, self.work.linked_at) = (waited_us, now);
+        self.lease = Lease::of(now, waited_us);
         self.work.count_use();
         self.work.travelled_at = None;
-        self.transaction.tally.begin(waited_us);
         self.transaction.query_at = now;
-        self.transaction.began_at = Some(now);
         #[cfg(debug_assertions)]
         {
             self.transaction.status_seen = false;
         }
-        self.statements.spoken.clear();
-        self.statements.has_attempted = false;
         self.kept.sequences.linked();
         if !self.facts.noted().is_none() {
             self.facts.forget_last_link();
@@ -197,8 +183,8 @@ impl Server {
         if self.facts.hold.is_on() {
             self.facts.hold.end();
         }
-        self.statements.verdict = Verdict::None;
-        self.transaction.began_at = None;
+        self.lease.verdict = Verdict::None;
+        self.lease.began_at = None;
     }
 
     /// It has logged in for the session that it was opened for, with these parameters.

@@ -14,11 +14,10 @@ use units::{ConnId, PoolId, Time};
 
 use super::parameter_owners::ParameterOwners;
 use super::{
-    Identity, Kept, Ledger, RightsSince, Sequences, Server, ServerFacts, ServerIncoming, ServerState, Spoken,
+    Identity, Kept, Lease, Ledger, RightsSince, Sequences, Server, ServerFacts, ServerIncoming, ServerState,
     Statements, Traces, Transaction, Work,
 };
 use crate::special::Watched;
-use crate::verdict::Verdict;
 
 /// The entry of its database that a server was opened by, as it would be an entry here. `database`: its entry here.
 fn opened_for(moved: MovedDatabase, database: Arc<Database>) -> Arc<Database> {
@@ -154,6 +153,7 @@ impl Server {
                 ..ServerFacts::default()
             }),
             asked: None,
+            lease: Lease::default(),
             ledger: Ledger::default(),
             armed: Armed::default(),
             identity: Identity {
@@ -173,19 +173,14 @@ impl Server {
             statements: Statements {
                 prepared: moved.prepared,
                 described: Described::default(),
-                verdict: Verdict::None,
                 // The version that it has is the other process's.
                 unnamed: session_state::unnamed::UNKNOWN,
-                has_attempted: false,
-                spoken: Spoken::default(),
             },
             kept: kept(moved.kept, companion, tracked),
             backend: BackendKey { pid: moved.backend.0, secret: moved.backend.1 },
             transaction: Transaction::idle(moved.idle_since),
             work: Work {
-                linked_at: Time::ZERO,
                 since: moved.idle_since,
-                waited_us: 0,
                 worked_at: moved.worked_at,
                 travelled_at: None,
                 uses: moved.uses,

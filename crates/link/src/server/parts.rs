@@ -88,14 +88,8 @@ pub struct Statements {
     pub(crate) prepared: PreparedOnServer,
     /// The description that it is sending to the pooler.
     pub(crate) described: Described,
-    /// What the pooler has asked about a statement.
-    pub(crate) verdict: Verdict,
     /// The version of the unnamed statement that it has, if that is known.
     pub(crate) unnamed: Version,
-    /// Which statements its session's names stand for, for statistics.
-    pub(crate) spoken: Spoken,
-    /// The statements that its session's next text may see without naming them were tried: that text does not try them again.
-    pub(crate) has_attempted: bool,
 }
 
 impl Statements {
@@ -107,6 +101,52 @@ impl Statements {
     /// A query of the pooler's own has removed the unnamed statement.
     pub fn unnamed_gone(&mut self) {
         self.unnamed = session_state::unnamed::NONE;
+    }
+}
+
+/// What holds for one link: made when a session gets the server, and replaced when the next one does.
+#[derive(Debug, Default)]
+pub struct Lease {
+    /// When the session got the server.
+    pub(crate) linked_at: Time,
+    /// How long the session had waited for it, in microseconds.
+    pub(crate) waited_us: u64,
+    /// When its transaction began: with the first statement that was sent.
+    pub(crate) began_at: Option<Time>,
+    /// What the answer has come to, for statistics.
+    pub(crate) tally: Tally,
+    /// Which statements its session's names stand for, for statistics.
+    pub(crate) spoken: Spoken,
+    /// What the pooler has asked about a statement.
+    pub(crate) verdict: Verdict,
+    /// The statements that its session's next text may see without naming them were tried: that text does not try them again.
+    pub(crate) has_attempted: bool,
+}
+
+impl Lease {
+    /// A session gets the server, for which it has waited this long.
+    #[inline(always)]
+    pub(crate) fn of(now: Time, waited_us: u64) -> Lease {
+        Lease {
+            linked_at: now,
+            waited_us,
+            began_at: Some(now),
+            tally: Tally::of(waited_us),
+            spoken: Spoken::default(),
+            verdict: Verdict::None,
+            has_attempted: false,
+        }
+    }
+
+    /// When its transaction began.
+    #[inline]
+    pub fn began_at(&self) -> Option<Time> {
+        self.began_at
+    }
+
+    /// How long its session had waited for it, in microseconds.
+    pub fn waited_us(&self) -> u64 {
+        self.waited_us
     }
 }
 
@@ -235,12 +275,8 @@ pub struct Transaction {
     pub(crate) status_seen: bool,
     /// When the query under way was sent, or the last answer came.
     pub(crate) query_at: Time,
-    /// When it began: with the first statement that was sent.
-    pub(crate) began_at: Option<Time>,
     /// Its client has got an error for the request being answered.
     pub(crate) answer_failed: bool,
-    /// What the answer has come to, for statistics.
-    pub(crate) tally: Tally,
 }
 
 impl Transaction {
@@ -255,21 +291,10 @@ impl Transaction {
         self.query_at
     }
 
-    /// When it began.
-    #[inline]
-    pub fn began_at(&self) -> Option<Time> {
-        self.began_at
-    }
-
     /// A query, or a message with the timeout of a query, is sent.
     #[inline]
     pub fn query_sent(&mut self, now: Time) {
         self.query_at = now;
-    }
-
-    /// Its session has the server and has sent nothing yet.
-    pub fn not_begun(&mut self) {
-        self.began_at = None;
     }
 
     /// Its client has got an error for the request being answered.
@@ -285,9 +310,7 @@ impl Transaction {
             #[cfg(debug_assertions)]
             status_seen: false,
             query_at: at,
-            began_at: None,
             answer_failed: false,
-            tally: Tally::default(),
         }
     }
 }
@@ -517,10 +540,6 @@ impl End {
 pub struct Work {
     /// When the state last changed.
     pub(crate) since: Time,
-    /// When its present session got it, or the last one.
-    pub(crate) linked_at: Time,
-    /// How long its session had waited for it, in microseconds.
-    pub(crate) waited_us: u64,
     /// When a session last had it.
     pub(crate) worked_at: Time,
     /// When it was lent to this worker, if no session has had it here yet.
@@ -549,11 +568,6 @@ impl Work {
     pub fn idle_since(&mut self, since: Time) {
         debug_assert!(since <= self.since, "it was idle before it came");
         self.since = since;
-    }
-
-    /// How long its session had waited for it, in microseconds.
-    pub fn waited_us(&self) -> u64 {
-        self.waited_us
     }
 
     /// When a session last had it.
@@ -602,5 +616,26 @@ impl Work {
     /// The transaction is over.
     pub fn take_permits(&mut self) -> Option<Box<Permits>> {
         self.permits.take()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use units::StatementRow;
+
+    use super::*;
+
+    #[test]
+    fn an_answer_that_nobody_waited_for_is_not_charged_to_the_next_session() {
+        let (at, row) = (Time(5), StatementRow::new(2, 0));
+        let mut lease = Lease::of(at, 1);
+        lease.tally.sent(1_000_000);
+        lease.tally.completed(b"SELECT 1000\0");
+        lease.tally.failed();
+        lease.has_attempted = true;
+        lease = Lease::of(at, 2);
+        let call = lease.tally.ready(Some(row), 3, at, at).expect("a Query is a call");
+        assert_eq!((call.rows, call.bytes, call.queued_us, call.failed), (0, 0, 2, false));
+        assert!(!lease.has_attempted);
     }
 }

@@ -43,15 +43,6 @@ struct Names {
 }
 
 impl Spoken {
-    /// Another session has got the server.
-    #[inline(always)]
-    pub(crate) fn clear(&mut self) {
-        (self.parsed, self.bound) = (Said::default(), Said::default());
-        if self.named.is_some() {
-            self.named = None;
-        }
-    }
-
     /// A statement is parsed under this name.
     pub(crate) fn parse(&mut self, name: &[u8], statement: Said) {
         if name.is_empty() {
@@ -124,7 +115,7 @@ mod tests {
         spoken.bind(b"p", spoken.statement(b""));
         assert_eq!((spoken.executed(b"\0\0\0\0\0"), spoken.executed(b"p\0\0\0\0\0")), (two, one));
         assert_eq!(spoken.executed(b"q\0\0\0\0\0"), Said::default());
-        spoken.clear();
+        spoken = Spoken::default();
         assert_eq!((spoken.executed(b"\0"), spoken.executed(b"p\0")), (Said::default(), Said::default()));
     }
 

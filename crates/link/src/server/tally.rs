@@ -49,9 +49,8 @@ pub struct Tally {
 impl Tally {
     /// A session has got the server, for which it has waited so long.
     #[inline(always)]
-    pub(crate) fn begin(&mut self, queued_us: u64) {
-        // The session before may have gone in the midst of an answer.
-        *self = Tally { queued_us, ..Tally::default() };
+    pub(crate) fn of(queued_us: u64) -> Tally {
+        Tally { queued_us, ..Tally::default() }
     }
 
     /// So many bytes of an answer were sent to the client.
@@ -213,9 +212,9 @@ mod tests {
 
     #[test]
     fn a_batch_of_two_has_two_calls_of_which_the_last_includes_its_commit() {
-        let mut tally = Tally::default();
+        let mut tally = Tally::of(7);
         let at = |micros: u64| Time(1_000_000 + micros);
-        tally.begin(7);
+
         tally.sent(100);
         assert_eq!(tally.executed(row(1), b"SELECT 3\0", 0, at(50), at(0)), None);
         tally.sent(20);
@@ -233,7 +232,7 @@ mod tests {
 
     #[test]
     fn a_failure_in_a_batch_does_not_take_what_ran_before_it() {
-        let mut tally = Tally::default();
+        let mut tally = Tally::of(7);
         let at = |micros: u64| Time(1_000_000 + micros);
         tally.executed(row(1), b"SELECT 3\0", 0, at(50), at(0));
         let [before, failed] = tally.batch_failed(row(2), at(70), at(0));
@@ -266,18 +265,5 @@ mod tests {
         assert_eq!(tally.ready(None, 3, at, at), None);
         let next = tally.ready(Some(row(2)), 3, at, at).expect("a Query is a call");
         assert_eq!((next.statement, next.failed), (row(2), false));
-    }
-
-    #[test]
-    fn an_answer_that_nobody_waited_for_is_not_charged_to_the_next_session() {
-        let mut tally = Tally::default();
-        let at = Time(5);
-        tally.begin(1);
-        tally.sent(1_000_000);
-        tally.completed(b"SELECT 1000\0");
-        tally.failed();
-        tally.begin(2);
-        let call = tally.ready(Some(row(2)), 3, at, at).expect("a Query is a call");
-        assert_eq!((call.rows, call.bytes, call.queued_us, call.failed), (0, 0, 2, false));
     }
 }

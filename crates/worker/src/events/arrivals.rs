@@ -186,7 +186,7 @@ fn settle(
     links::link(sessions, servers, pools, step, conn, server_id);
     suspension::hold_server(servers, step, server_id);
     // No transaction has begun yet.
-    servers[server_id].transaction_mut().not_begun();
+    servers[server_id].not_begun();
     let session = &mut sessions[conn];
     let pool = session.pool();
     if let Some(tracker) = session.tracker_mut().filter(|tracker| tracker.pinning.is_pinned()) {

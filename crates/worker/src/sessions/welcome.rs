@@ -180,7 +180,7 @@ pub(crate) fn welcome_linked(
     links::link(sessions, servers, pools, step, conn, server_id);
     let (session, server) = (&mut sessions[conn], &mut servers[server_id]);
     // No transaction has begun yet.
-    server.transaction_mut().not_begun();
+    server.not_begun();
     let (pid, held) = (server.backend().pid, server.holds_messages());
     let pool = session.pool();
     let tracker = session.ensure_tracker();

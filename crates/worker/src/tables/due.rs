@@ -164,7 +164,7 @@ impl View<'_> {
             );
         }
         if let Some(began) = server
-            .transaction()
+            .lease()
             .began_at()
             .filter(|_| server.ledger().depth() > 0 || server.transaction().status() != Status::Idle)
         {

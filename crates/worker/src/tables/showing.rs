@@ -143,8 +143,8 @@ impl View<'_> {
         Doing {
             has_request: self.has_request(session),
             statement: self.statistics.fingerprint(if runs.is_known() { runs } else { session.last_statement() }),
-            began_at: if is_open || !is_answered { transaction.began_at() } else { None },
-            waited_us: server.work().waited_us(),
+            began_at: if is_open || !is_answered { server.lease().began_at() } else { None },
+            waited_us: server.lease().waited_us(),
             idle_since: (is_open && is_answered).then_some(transaction.query_at()),
             has_failed: transaction.status() == Status::Failed,
             waits_with,
