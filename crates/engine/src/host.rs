@@ -495,7 +495,6 @@ fn set_tcp(host: &mut Host, options: &TcpOptions) {
 
 /// The time until a deadline, in whole milliseconds rounded up, since waking early would waste a round.
 fn time_until(deadline: Time, now: Time) -> Option<Duration> {
-    // A deadline is far from the end of time, unless it is none.
-    let wait_ms = || ((deadline.micros_since(now) + 999) / 1000).min(WAIT_MS_MAX);
+    let wait_ms = || deadline.micros_since(now).div_ceil(1000).min(WAIT_MS_MAX);
     (deadline != Time::NEVER).then(|| Duration::from_millis(wait_ms()))
 }
