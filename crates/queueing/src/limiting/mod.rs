@@ -11,7 +11,7 @@
 //! transactions at a time than may be; and over any time T, at most the burst, and what the rate brings in T, and what was with
 //! workers or on its way when T began: [`AHEAD`] worth a worker at most, 4 × [`AHEAD`] over all, and none where that is no
 //! whole token.
-//! Where nothing is limited nothing is done. Does not do: queues of sessions that wait for a limit (`worker/src/limits/limiters.rs`).
+//! Where nothing is limited nothing is done. Does not do: queues of sessions that wait for a limit (`worker/src/tables/limiters.rs`).
 
 pub mod bucket;
 pub mod failures;
