@@ -45,7 +45,7 @@ pub(crate) enum Arm {
 pub(crate) struct Agenda {
     left_limits: Vec<Departure>,
     followups: InOrder<Followup>,
-    timers: Vec<Arm>,
+    timers: InOrder<Arm>,
     stages: InOrder<Stage>,
     free_servers: Vec<ConnId>,
     sessions: Vec<ConnId>,
@@ -144,7 +144,7 @@ impl Agenda {
 
     #[cfg(test)]
     pub(crate) fn next_timer(&mut self) -> Option<Arm> {
-        self.timers.pop()
+        self.timers.next()
     }
 
     pub(crate) fn place(&mut self, server: ConnId) {
@@ -169,7 +169,7 @@ impl Agenda {
         if let Some(followup) = self.followups.next() {
             return Some(Next::Followup(followup));
         }
-        if let Some(timer) = self.timers.pop() {
+        if let Some(timer) = self.timers.next() {
             return Some(Next::Arm(timer));
         }
         if let Some(stage) = self.stages.next() {
