@@ -278,6 +278,33 @@ mod tests {
     }
 
     #[test]
+    fn a_stage_waits_for_followups_and_timers_and_no_server_is_placed_before_it() {
+        let conn = |slot| ConnId::new(Kind::Client, 0, slot, 0);
+        let mut agenda = Agenda::default();
+        agenda.place(conn(1));
+        agenda.then(Stage::Deadlines);
+        agenda.then(Stage::EndRound);
+        agenda.arm(Owner::Conn(conn(2)));
+        agenda.arm_by(PoolId(3), Time(4));
+        agenda.admit_to_pin(PoolId(5));
+        agenda.leave_limits(Departure { session: conn(6), ticket: None, outcome: None });
+        let mut next = || agenda.next();
+        assert!(matches!(next(), Some(Next::LeaveLimits(_))));
+        assert!(matches!(next(), Some(Next::Followup(Followup::AdmitToPin(PoolId(5))))));
+        assert!(matches!(next(), Some(Next::Arm(Arm::Next(_)))));
+        assert!(matches!(next(), Some(Next::Arm(Arm::By(PoolId(3), Time(4))))));
+        assert!(matches!(next(), Some(Next::Stage(Stage::Deadlines))));
+        agenda.admit_to_pin(PoolId(7));
+        agenda.then(Stage::Stop);
+        let mut next = || agenda.next();
+        assert!(matches!(next(), Some(Next::Followup(_))));
+        assert!(matches!(next(), Some(Next::Stage(Stage::Stop))), "what a stage adds comes before the stage after it");
+        assert!(matches!(next(), Some(Next::Stage(Stage::EndRound))));
+        assert!(matches!(next(), Some(Next::Place(_))));
+        assert!(agenda.is_empty());
+    }
+
+    #[test]
     fn a_pool_is_published_once_a_round() {
         let mut agenda = Agenda::default();
         for pool in [3, 1, 3] {
