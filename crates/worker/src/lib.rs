@@ -1,12 +1,12 @@
 //! A worker: owns sessions, servers and pools, and decides about them alone.
 //!
 //! [`Worker`] takes an event and calls the function that decides about it. Then it does what follows from the decision,
-//! before the next event. The decisions are functions on the worker's tables, in folders that use only those above
-//! them:
+//! before the next event. The decisions are functions on the [owners](tables::owners) of the worker's state that they touch, in
+//! folders that use only those above them:
 //!
 //! | folder | what it decides |
 //! |---|---|
-//! | `tables` | nothing: connections and pools, the agenda, deadlines, and read-only views of them |
+//! | `tables` | nothing: the owners of connections, pools, limiters and timers, the agenda, and read-only views |
 //! | `chaos` | what tests do to servers on purpose |
 //! | `servers` | how servers become free, are queried, lent, listened on and closed |
 //! | `limits` | which transactions may begin within the limits of their class, which wait, and which are refused |
@@ -251,73 +251,46 @@ impl Tables {
     }
 
     fn dispatch(&mut self, step: &mut Step<'_>, event: Event<'_>) {
+        let Tables { sessions, servers, pools, clock, .. } = self;
         // A deadline is noted where one is reached: the walk has some of its own.
         if !matches!(event, Event::RoundEnded | Event::DeadlineReached) {
-            self.clock.walk.note_change();
+            clock.walk.note_change();
         }
         match event {
             Event::Received { conn, bytes } => self.received(step, conn, bytes),
-            Event::Hangup { conn, why } => {
-                sockets::hung_up(&mut self.sessions, &mut self.servers, &mut self.pools, step, conn, why)
-            }
-            Event::Blocked { conn } => {
-                sockets::blocked(&mut self.sessions, &mut self.servers, &mut self.pools, step, conn)
-            }
-            Event::Drained { conn, count } => {
-                sockets::drained(&mut self.sessions, &mut self.servers, &mut self.pools, step, conn, count)
-            }
+            Event::Hangup { conn, why } => sockets::hung_up(sessions, servers, pools, step, conn, why),
+            Event::Blocked { conn } => sockets::blocked(sessions, servers, pools, step, conn),
+            Event::Drained { conn, count } => sockets::drained(sessions, servers, pools, step, conn, count),
             Event::Opened { conn, ends } => match conn.kind() {
-                Kind::Server => {
-                    server_logins::server_opened(&self.sessions, &mut self.servers, &self.pools, step, conn, ends)
-                }
-                Kind::Cancel => {
-                    cancel_requests::canceller_opened(&self.sessions, &mut self.servers, &mut self.pools, step, conn)
-                }
+                Kind::Server => server_logins::server_opened(sessions, servers, pools, step, conn, ends),
+                Kind::Cancel => cancel_requests::canceller_opened(sessions, servers, pools, step, conn),
                 Kind::Client | Kind::Login | Kind::Lookup | Kind::Peer => {}
             },
             Event::OpenFailed { conn, why } => match conn.kind() {
                 Kind::Server => lost_servers::server_open_failed(
-                    &mut self.sessions,
-                    &mut self.servers,
-                    &mut self.pools,
+                    sessions,
+                    servers,
+                    pools,
                     step,
                     conn,
                     CloseReason::NotOpened { why },
                 ),
-                Kind::Cancel => {
-                    cancel_requests::canceller_done(&self.sessions, &mut self.servers, &mut self.pools, step, conn)
-                }
+                Kind::Cancel => cancel_requests::canceller_done(sessions, servers, pools, step, conn),
                 Kind::Client | Kind::Login | Kind::Lookup | Kind::Peer => {}
             },
             Event::Weighed { .. } | Event::Answered { .. } => {}
             Event::Secured { conn, outcome } => match conn.kind() {
-                Kind::Server => server_logins::server_secured(
-                    &mut self.sessions,
-                    &mut self.servers,
-                    &mut self.pools,
-                    step,
-                    conn,
-                    outcome,
-                ),
-                Kind::Cancel => cancel_requests::canceller_secured(
-                    &self.sessions,
-                    &mut self.servers,
-                    &mut self.pools,
-                    step,
-                    conn,
-                    outcome,
-                ),
+                Kind::Server => server_logins::server_secured(sessions, servers, pools, step, conn, outcome),
+                Kind::Cancel => cancel_requests::canceller_secured(sessions, servers, pools, step, conn, outcome),
                 Kind::Client | Kind::Login | Kind::Lookup | Kind::Peer => {}
             },
-            Event::Computed { conn, done } => {
-                server_logins::login_computed(&mut self.sessions, &mut self.servers, &mut self.pools, step, conn, done)
-            }
+            Event::Computed { conn, done } => server_logins::login_computed(sessions, servers, pools, step, conn, done),
             Event::Mail(Mail::ToWorker(_, mail)) => self.delivered(step, mail),
             Event::Mail(other) => unreachable!("mail is delivered where it is addressed: {other:?}"),
             Event::Renewed { life: _, lost } => {
-                renewals::begin(&mut self.sessions, &mut self.servers, step, lost.map(|lost| *lost));
+                renewals::begin(sessions, servers, step, lost.map(|lost| *lost));
             }
-            Event::Returned(mail) => loans_received::returned(&mut self.servers, &mut self.pools, step, mail),
+            Event::Returned(mail) => loans_received::returned(servers, pools, step, mail),
             Event::DeadlineReached => self.deadline_reached(step),
             Event::RoundEnded => {
                 if step.plan.stopping.walks() {
@@ -329,85 +302,57 @@ impl Tables {
     }
 
     fn delivered(&mut self, step: &mut Step<'_>, mail: ToWorker) {
+        let Tables { sessions, servers, pools, limiters, .. } = self;
         match mail {
-            ToWorker::Renewed { worker, life } => {
-                renewals::renewed(&self.sessions, &mut self.pools, step, worker, life)
+            ToWorker::Renewed { worker, life } => renewals::renewed(sessions, pools, step, worker, life),
+            ToWorker::Arrive(arrival) => welcome::arrived(sessions, servers, pools, step, *arrival),
+            ToWorker::Cancel { pid, secret, ticket } => {
+                cancel_requests::cancel_requested(sessions, servers, pools, step, (pid, &secret), ticket)
             }
-            ToWorker::Arrive(arrival) => {
-                welcome::arrived(&mut self.sessions, &mut self.servers, &mut self.pools, step, *arrival)
-            }
-            ToWorker::Cancel { pid, secret, ticket } => cancel_requests::cancel_requested(
-                &mut self.sessions,
-                &mut self.servers,
-                &mut self.pools,
-                step,
-                (pid, &secret),
-                ticket,
-            ),
-            ToWorker::Granted(grant) => {
-                server_logins::granted(&mut self.sessions, &mut self.servers, &mut self.pools, step, grant)
-            }
-            ToWorker::Recall { pool, busy } => {
-                closed_servers::recalled(&mut self.servers, &mut self.pools, step, pool, busy)
-            }
-            ToWorker::Inquire { pool } => capacity::inquired(&self.pools, step, pool),
-            ToWorker::Dropped { pool, count, reserve } => {
-                capacity::dropped(&mut self.pools, step, pool, count, reserve)
-            }
-            ToWorker::ShareReport { pool, with } => reports::share(&self.pools, step, pool, with),
-            ToWorker::Report(told) => {
-                reports::told(&mut self.sessions, &mut self.servers, &mut self.pools, step, &told)
-            }
-            ToWorker::Forget { pool } => forgotten_pools::forget(&self.sessions, &mut self.pools, step, pool),
-            ToWorker::Vacate { pool } => empty_databases::vacate(&mut self.servers, &mut self.pools, step, pool),
+            ToWorker::Granted(grant) => server_logins::granted(sessions, servers, pools, step, grant),
+            ToWorker::Recall { pool, busy } => closed_servers::recalled(servers, pools, step, pool, busy),
+            ToWorker::Inquire { pool } => capacity::inquired(pools, step, pool),
+            ToWorker::Dropped { pool, count, reserve } => capacity::dropped(pools, step, pool, count, reserve),
+            ToWorker::ShareReport { pool, with } => reports::share(pools, step, pool, with),
+            ToWorker::Report(told) => reports::told(sessions, servers, pools, step, &told),
+            ToWorker::Forget { pool } => forgotten_pools::forget(sessions, pools, step, pool),
+            ToWorker::Vacate { pool } => empty_databases::vacate(servers, pools, step, pool),
             ToWorker::OtherPassword { pool, proved } => {
-                reloads::take_password(&self.sessions, &mut self.servers, &mut self.pools, step, pool, proved)
+                reloads::take_password(sessions, servers, pools, step, pool, proved)
             }
-            ToWorker::Count { pool, with_wait_events: waits } => {
-                wait_samples::count(&mut self.servers, &mut self.pools, step, pool, waits)
-            }
-            ToWorker::Upstream(observed) => hosts::told(&mut self.pools, step, &observed),
-            ToWorker::Sized { pool, account } => wait_samples::sized(&mut self.pools, pool, account),
+            ToWorker::Count { pool, with_wait_events: waits } => wait_samples::count(servers, pools, step, pool, waits),
+            ToWorker::Upstream(observed) => hosts::told(pools, step, &observed),
+            ToWorker::Sized { pool, account } => wait_samples::sized(pools, pool, account),
             ToWorker::Allow(allowance) => admission::allowed(self, step, &allowance.0, &allowance.1),
-            ToWorker::LoginsCounted(counts) => self.limiters.logins = counts,
-            ToWorker::CallBack(call) => permits::called_back(&mut self.limiters, step, &call.0, &call.1),
-            ToWorker::Shrink { pool, count } => {
-                closed_servers::shrink(&mut self.servers, &mut self.pools, step, pool, count)
-            }
+            ToWorker::LoginsCounted(counts) => limiters.logins = counts,
+            ToWorker::CallBack(call) => permits::called_back(limiters, step, &call.0, &call.1),
+            ToWorker::Shrink { pool, count } => closed_servers::shrink(servers, pools, step, pool, count),
             ToWorker::Exchange(Exchange::Lend(lent)) => {
-                loans_received::lent_to_us(&mut self.sessions, &mut self.servers, &mut self.pools, step, *lent)
+                loans_received::lent_to_us(sessions, servers, pools, step, *lent)
             }
-            ToWorker::Received { pool, life } => loans::lend_received(&mut self.pools, step, pool, life),
-            ToWorker::Exchange(Exchange::Beg { pool, from }) => {
-                loans::begged(&mut self.servers, &mut self.pools, step, pool, from)
-            }
-            ToWorker::TakeIn(arrived) => {
-                arrivals::take_in(&mut self.sessions, &mut self.servers, &mut self.pools, step, *arrived)
-            }
-            ToWorker::Defines { definition, session } => {
-                definitions::note_definition(&mut self.pools, step, definition, session)
-            }
+            ToWorker::Received { pool, life } => loans::lend_received(pools, step, pool, life),
+            ToWorker::Exchange(Exchange::Beg { pool, from }) => loans::begged(servers, pools, step, pool, from),
+            ToWorker::TakeIn(arrived) => arrivals::take_in(sessions, servers, pools, step, *arrived),
+            ToWorker::Defines { definition, session } => definitions::note_definition(pools, step, definition, session),
             ToWorker::Noted { definition, session, by } => {
-                definitions::definition_noted(&mut self.sessions, &mut self.servers, step, session, &definition, by)
+                definitions::definition_noted(sessions, servers, step, session, &definition, by)
             }
-            ToWorker::Settled { server, lost } => self.pools.settle_definitions(step.now, server, lost),
+            ToWorker::Settled { server, lost } => pools.settle_definitions(step.now, server, lost),
             ToWorker::RenewalNoted { .. }
             | ToWorker::Configure(_)
             | ToWorker::HandOver
             | ToWorker::EndWhatStays
             | ToWorker::GoOn
             | ToWorker::Stop(_) => unreachable!("the plan has been changed by it"),
-            ToWorker::KillClient { conn, serial } => orders::kill_client(&self.sessions, step, conn, serial),
+            ToWorker::KillClient { conn, serial } => orders::kill_client(sessions, step, conn, serial),
             ToWorker::KillQuery { conn, serial } => {
-                cancel_requests::kill_query(&mut self.sessions, &mut self.servers, &mut self.pools, step, conn, serial)
+                cancel_requests::kill_query(sessions, servers, pools, step, conn, serial)
             }
             ToWorker::Look { ticket, look } => {
                 let snapshot = Box::new(self.snapshot(step.plan, step.caches, step.now, look));
                 step.actions.push(Action::Report { ticket, snapshot });
             }
-            ToWorker::Answer { conn, bytes, close } => {
-                console::console_answered(&mut self.sessions, step, conn, &bytes, close)
-            }
+            ToWorker::Answer { conn, bytes, close } => console::console_answered(sessions, step, conn, &bytes, close),
         }
     }
 
@@ -428,66 +373,51 @@ impl Tables {
     }
 
     fn go_on(&mut self, step: &mut Step<'_>, stage: Stage) {
+        let Tables { sessions, servers, pools, clock, .. } = self;
         match stage {
-            Stage::EndRound => rounds::round_ended(&mut self.sessions, &mut self.servers, &mut self.pools, step),
+            Stage::EndRound => rounds::round_ended(sessions, servers, pools, step),
             Stage::Deadlines => self.next_deadline_reached(step),
-            Stage::Stop => stops::refuse_waiting(&self.sessions, step),
-            Stage::Reload(before) => reloads::begin(&mut self.servers, &mut self.pools, step, before),
-            Stage::Pools(reload) => {
-                reloads::reload_next_pool(&self.sessions, &mut self.servers, &mut self.pools, step, reload)
-            }
+            Stage::Stop => stops::refuse_waiting(sessions, step),
+            Stage::Reload(before) => reloads::begin(servers, pools, step, before),
+            Stage::Pools(reload) => reloads::reload_next_pool(sessions, servers, pools, step, reload),
             Stage::Limits(before) => {
-                classes::reclassify(&mut self.sessions, &mut self.servers, &mut self.pools, step, &before);
+                classes::reclassify(sessions, servers, pools, step, &before);
                 admission::configure_limits(self, step);
                 step.agenda.then(Stage::Sessions(before, self.sessions.ids().into_iter()));
             }
             Stage::KillServers(pool) => {
-                orders::kill_servers(&mut self.servers, &mut self.pools, step, pool);
-                reloads::finish_pool(&mut self.servers, &mut self.pools, step, pool);
+                orders::kill_servers(servers, pools, step, pool);
+                reloads::finish_pool(servers, pools, step, pool);
             }
-            Stage::Sessions(before, sessions) => {
-                reloads::reload_next_session(&self.sessions, &self.servers, &self.pools, step, before, sessions)
-            }
-            Stage::Servers(before, servers) => {
-                reloads::reload_next_server(&self.sessions, &mut self.servers, &mut self.pools, step, before, servers)
-            }
+            Stage::Sessions(before, rest) => reloads::reload_next_session(sessions, servers, pools, step, before, rest),
+            Stage::Servers(before, rest) => reloads::reload_next_server(sessions, servers, pools, step, before, rest),
             Stage::Suspend(before) => {
-                orders::suspend_or_resume(
-                    &mut self.sessions,
-                    &mut self.servers,
-                    &mut self.clock,
-                    step,
-                    before.orders.suspension,
-                );
+                orders::suspend_or_resume(sessions, servers, clock, step, before.orders.suspension);
                 step.agenda.then(Stage::CloseUnsent(before));
             }
             Stage::CloseUnsent(before) => {
-                orders::close_servers_unsent(&mut self.servers, &mut self.pools, step, before.orders.suspension);
-                reloads::arm_servers(&self.servers, step);
+                orders::close_servers_unsent(servers, pools, step, before.orders.suspension);
+                reloads::arm_servers(servers, step);
             }
         }
     }
 
     fn follow_up(&mut self, step: &mut Step<'_>, followup: Followup) {
+        let Tables { sessions, servers, pools, clock, .. } = self;
         match followup {
             Followup::End(conn, end) => {
                 // Without sessions the pool's last server can move.
-                self.clock.walk.note_change();
-                ends::end_session(&mut self.sessions, &mut self.servers, &mut self.pools, step, conn, *end);
+                clock.walk.note_change();
+                ends::end_session(sessions, servers, pools, step, conn, *end);
             }
-            Followup::GoOn(conn)
-                if links::leaves_reverted(&mut self.sessions, &mut self.servers, &mut self.pools, step, conn) => {}
+            Followup::GoOn(conn) if links::leaves_reverted(sessions, servers, pools, step, conn) => {}
             Followup::GoOn(conn) => self.requests_from_inbox(step, conn),
             Followup::Release(permits) => admission::release_permits(self, step, *permits),
             Followup::Admit(before) => admission::open(self, step, before),
-            Followup::AdmitToPin(pool) => {
-                admission::admit_to_pin(&mut self.sessions, &mut self.servers, &mut self.pools, step, pool)
-            }
-            Followup::ListenerLost(pool, why) => {
-                listener::listener_lost(&mut self.sessions, &mut self.servers, &mut self.pools, step, pool, *why)
-            }
+            Followup::AdmitToPin(pool) => admission::admit_to_pin(sessions, servers, pools, step, pool),
+            Followup::ListenerLost(pool, why) => listener::listener_lost(sessions, servers, pools, step, pool, *why),
             Followup::Settle { pool, server, lost } => {
-                definitions::settle_definitions_of(&mut self.pools, step, pool, server, lost)
+                definitions::settle_definitions_of(pools, step, pool, server, lost)
             }
         }
     }
@@ -499,16 +429,17 @@ impl Tables {
 
     /// The next deadline that has passed, if there is one.
     fn next_deadline_reached(&mut self, step: &mut Step<'_>) {
-        let Some((at, owner)) = self.clock.deadlines.pop_due(step.now) else { return };
-        self.clock.walk.note_change();
+        let Tables { sessions, servers, pools, clock, .. } = self;
+        let Some((at, owner)) = clock.deadlines.pop_due(step.now) else { return };
+        clock.walk.note_change();
         match owner {
             Owner::Conn(conn) => match conn.kind() {
                 Kind::Client => due::session_due(self, step, conn, at),
                 Kind::Server => due::server_due(self, step, conn, at),
-                Kind::Cancel => due::canceller_due(&self.sessions, &mut self.servers, &mut self.pools, step, conn, at),
+                Kind::Cancel => due::canceller_due(sessions, servers, pools, step, conn, at),
                 Kind::Login | Kind::Lookup | Kind::Peer => {}
             },
-            Owner::Pool(pool) => due::pool_due(&mut self.sessions, &mut self.servers, &mut self.pools, step, pool, at),
+            Owner::Pool(pool) => due::pool_due(sessions, servers, pools, step, pool, at),
         }
         step.agenda.then(Stage::Deadlines);
     }

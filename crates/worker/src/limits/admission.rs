@@ -79,51 +79,38 @@ fn conclude(
 
 /// A transaction is to begin with these messages.
 pub(crate) fn admit(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, messages: &[u8]) -> Goes {
-    let session = &tables.sessions[conn];
+    let Tables { sessions, servers, pools, limiters, .. } = tables;
+    let session = &sessions[conn];
     let since = match session.claim().admission() {
         Admission::In { .. } => return Goes::On,
         Admission::Waits { .. } => return Goes::Later,
         Admission::HasWaited { since } => since,
         Admission::Not => step.now,
     };
-    if let Some(outcome) = tables.limiters.outcomes.remove(&conn) {
-        return conclude(&mut tables.sessions, &mut tables.pools, &tables.limiters, step, conn, outcome, messages);
+    if let Some(outcome) = limiters.outcomes.remove(&conn) {
+        return conclude(sessions, pools, limiters, step, conn, outcome, messages);
     }
     let (class, linked) = (session.claim().class(), session.server().is_some());
     let class = if step.plan.settings.classes.is_single() {
         class
     } else {
-        classes::classify(&mut tables.sessions, &mut tables.pools, step, conn, messages).0
+        classes::classify(sessions, pools, step, conn, messages).0
     };
-    let stated = if linked {
-        Passage::Open
-    } else {
-        pass_statement(&mut tables.sessions, &mut tables.servers, &mut tables.limiters, step, conn, messages)
-    };
+    let stated = if linked { Passage::Open } else { pass_statement(sessions, servers, limiters, step, conn, messages) };
     let passage = match stated {
-        Passage::Open => {
-            pass_class(&mut tables.sessions, &mut tables.servers, &mut tables.limiters, step, conn, class, messages)
-        }
+        Passage::Open => pass_class(sessions, servers, limiters, step, conn, class, messages),
         passage => passage,
     };
     match passage {
         Passage::Open => {
-            tables.sessions[conn].claim_mut().has_waited(since);
-            permits::pass_in(&mut tables.sessions, &tables.limiters, step, conn);
+            sessions[conn].claim_mut().has_waited(since);
+            permits::pass_in(sessions, limiters, step, conn);
             Goes::On
         }
         Passage::Later => Goes::Later,
         Passage::Refused(error) => {
-            permits::give_up_passing(&mut tables.sessions, step, conn);
-            refusals::refuse_for_now(
-                &mut tables.sessions,
-                &mut tables.pools,
-                &tables.limiters,
-                step,
-                conn,
-                &error,
-                messages,
-            );
+            permits::give_up_passing(sessions, step, conn);
+            refusals::refuse_for_now(sessions, pools, limiters, step, conn, &error, messages);
             Goes::PassedOver
         }
     }
@@ -236,13 +223,14 @@ fn wait_at(
 
 /// The coordinator has answered a request for a limit.
 pub(crate) fn allowed(tables: &mut Tables, step: &mut Step<'_>, limit: &Limit, allowance: &Allowance) {
+    let Tables { limiters, .. } = tables;
     let before = match limit {
         Limit::Class(name, kind) => {
-            let Some(index) = tables.limiters.classes.iter().position(|limiter| limiter.name == *name) else {
+            let Some(index) = limiters.classes.iter().position(|limiter| limiter.name == *name) else {
                 // A reload has taken the class away since it was asked for.
                 return permits::give_back(step, limit.clone(), allowance.granted, 0);
             };
-            let limiter = &mut tables.limiters.classes[index];
+            let limiter = &mut limiters.classes[index];
             match kind {
                 LimitKind::Active => limiter.permits.allowed(step.now, allowance),
                 LimitKind::Queries => limiter.queries.allowed(step.now, allowance),
@@ -251,7 +239,7 @@ pub(crate) fn allowed(tables: &mut Tables, step: &mut Step<'_>, limit: &Limit, a
             Before::Class(index)
         }
         Limit::Statement(fingerprint) => {
-            let Some(limiter) = tables.limiters.statements.get_mut(fingerprint) else {
+            let Some(limiter) = limiters.statements.get_mut(fingerprint) else {
                 // The statement was not used any more, and was forgotten.
                 return permits::give_back(step, limit.clone(), allowance.granted, 0);
             };
@@ -264,56 +252,54 @@ pub(crate) fn allowed(tables: &mut Tables, step: &mut Step<'_>, limit: &Limit, a
 
 /// Lets waiters pass while the limit allows it, refuses those that may not wait, and requests allowance for the rest.
 pub(crate) fn open(tables: &mut Tables, step: &mut Step<'_>, before: Before) {
+    let Tables { sessions, servers, pools, limiters, .. } = tables;
     let (mut through, mut late) = (Vec::new(), Vec::new());
-    while let Some(ticket) = tables.limiters.next_of(before) {
-        let &LimitWaiter { conn, linked, since, .. } =
-            tables.limiters.waiters.get(&ticket).expect("a queue holds waiters");
-        if let Some(late_link) = lookups::late(&tables.sessions, &tables.servers, step.now, conn) {
+    while let Some(ticket) = limiters.next_of(before) {
+        let &LimitWaiter { conn, linked, since, .. } = limiters.waiters.get(&ticket).expect("a queue holds waiters");
+        if let Some(late_link) = lookups::late(sessions, servers, step.now, conn) {
             // It takes no permit, so nothing has to be released for it.
-            tables.limiters.leave_queue(step.now, ticket);
-            tables.limiters.count_vain_wait(step.now, before, since);
+            limiters.leave_queue(step.now, ticket);
+            limiters.count_vain_wait(step.now, before, since);
             late.push((conn, since, linked.then_some(late_link)));
             continue;
         }
         let passage = match before {
-            Before::Class(index) => tables.limiters.classes[index].pass(step.now, linked),
+            Before::Class(index) => limiters.classes[index].pass(step.now, linked),
             Before::Statement(fingerprint) => {
                 let limits = &step.plan.settings.global.classes;
                 let limit = limits.statement_limit(fingerprint).unwrap_or(u32::MAX);
-                let limiter = tables.limiters.statements.get_mut(&fingerprint);
+                let limiter = limiters.statements.get_mut(&fingerprint);
                 limiter.map_or(Passage::Later, |limiter| limiter.pass(step.now, limit, limits.fingerprint_over))
             }
         };
         if passage == Passage::Later {
             break;
         }
-        tables.limiters.leave_queue(step.now, ticket);
+        limiters.leave_queue(step.now, ticket);
         if let (Passage::Open, Before::Class(index), false) = (&passage, before, linked) {
-            permits::take_class_permit(&mut tables.sessions, &tables.limiters, step.now, conn, index, since);
+            permits::take_class_permit(sessions, limiters, step.now, conn, index, since);
         }
-        let session = &mut tables.sessions[conn];
+        let session = &mut sessions[conn];
         if let (Passage::Open, Before::Statement(fingerprint)) = (&passage, before) {
             session.claim_mut().ensure_permits(step.now, since).take_statement(fingerprint);
         }
         session.claim_mut().has_waited(since);
         through.push((conn, passage));
     }
-    permits::exchange_allowance(&mut tables.limiters, step, before);
+    permits::exchange_allowance(limiters, step, before);
     for (conn, since, late_link) in late {
-        tables.sessions[conn].claim_mut().has_waited(since);
+        sessions[conn].claim_mut().has_waited(since);
         match late_link {
             Some((since, deadline_ms)) => {
-                permits::set_outcome(&mut tables.limiters, step, conn, Outcome::Late { since, deadline_ms })
+                permits::set_outcome(limiters, step, conn, Outcome::Late { since, deadline_ms })
             }
-            None => {
-                _ = deadlines::is_too_late(&mut tables.sessions, &mut tables.servers, &mut tables.pools, step, conn)
-            }
+            None => _ = deadlines::is_too_late(sessions, servers, pools, step, conn),
         }
     }
     // The agenda's list is worked off from its end, so that the first waiter goes first.
     for (conn, passage) in through.into_iter().rev() {
         let is_class = matches!(before, Before::Class(_));
-        go_through(&mut tables.sessions, &mut tables.pools, &mut tables.limiters, step, conn, passage, is_class);
+        go_through(sessions, pools, limiters, step, conn, passage, is_class);
     }
 }
 
@@ -396,40 +382,33 @@ pub(crate) fn tidy_limits(tables: &mut Tables, step: &mut Step<'_>) {
 
 /// Takes new limits: each session that waits tries again.
 pub(crate) fn configure_limits(tables: &mut Tables, step: &mut Step<'_>) {
-    let had_limits = !tables.limiters.is_none();
-    let waits = std::mem::take(&mut tables.limiters.waiters);
-    for limiter in &mut tables.limiters.classes {
+    let Tables { sessions, servers, pools, limiters, .. } = tables;
+    let had_limits = !limiters.is_none();
+    let waits = std::mem::take(&mut limiters.waiters);
+    for limiter in &mut limiters.classes {
         limiter.queue.clear();
         limiter.linked.clear();
     }
-    tables.limiters.statements.values_mut().for_each(|limiter| limiter.queue.clear());
+    limiters.statements.values_mut().for_each(|limiter| limiter.queue.clear());
     let used = |class: &str| {
-        let permits = taken_permits(&tables.sessions, &tables.servers);
+        let permits = taken_permits(sessions, servers);
         permits.filter(|permits| permits.class().is_some_and(|own| **own == *class)).count() as u32
     };
-    for (limit, count) in tables.limiters.configure(&step.plan.settings, used) {
+    for (limit, count) in limiters.configure(&step.plan.settings, used) {
         permits::give_back(step, limit, count, 0);
     }
     for wait in waits.into_values().rev() {
-        tables.sessions[wait.conn].claim_mut().has_waited(wait.since);
-        go_through(
-            &mut tables.sessions,
-            &mut tables.pools,
-            &mut tables.limiters,
-            step,
-            wait.conn,
-            Passage::Open,
-            false,
-        );
+        sessions[wait.conn].claim_mut().has_waited(wait.since);
+        go_through(sessions, pools, limiters, step, wait.conn, Passage::Open, false);
     }
-    if !tables.limiters.is_none() {
+    if !limiters.is_none() {
         // Some of the allowance may not be needed any more.
-        tables.limiters.look(Some(step.now + TICK));
+        limiters.look(Some(step.now + TICK));
     } else if had_limits {
         // If there are limits again later, each session begins anew.
-        tables.limiters.outcomes.clear();
-        for conn in tables.sessions.ids() {
-            tables.sessions[conn].claim_mut().take_admission();
+        limiters.outcomes.clear();
+        for conn in sessions.ids() {
+            sessions[conn].claim_mut().take_admission();
             // Its messages may have been held only for the limit.
             step.agenda.reconsider(conn);
         }

@@ -47,7 +47,7 @@ pub(crate) struct Agenda {
     has_more: bool,
     left_limits: Vec<Departure>,
     followups: InOrder<Followup>,
-    timers: Vec<Arm>,
+    timers: InOrder<Arm>,
     stages: InOrder<Stage>,
     free_servers: Vec<ConnId>,
     sessions: Vec<ConnId>,
@@ -156,7 +156,7 @@ impl Agenda {
 
     #[cfg(test)]
     pub(crate) fn next_timer(&mut self) -> Option<Arm> {
-        self.timers.pop()
+        self.timers.next()
     }
 
     pub(crate) fn place(&mut self, server: ConnId) {
@@ -195,7 +195,7 @@ impl Agenda {
         if let Some(followup) = self.followups.next() {
             return Some(Next::Followup(followup));
         }
-        if let Some(timer) = self.timers.pop() {
+        if let Some(timer) = self.timers.next() {
             return Some(Next::Arm(timer));
         }
         if let Some(stage) = self.stages.next() {
@@ -300,6 +300,33 @@ mod tests {
             ),
             "{order:?}"
         );
+        assert!(agenda.is_empty());
+    }
+
+    #[test]
+    fn a_stage_waits_for_followups_and_timers_and_no_server_is_placed_before_it() {
+        let conn = |slot| ConnId::new(Kind::Client, 0, slot, 0);
+        let mut agenda = Agenda::default();
+        agenda.place(conn(1));
+        agenda.then(Stage::Deadlines);
+        agenda.then(Stage::EndRound);
+        agenda.arm(Owner::Conn(conn(2)));
+        agenda.arm_by(PoolId(3), Time(4));
+        agenda.admit_to_pin(PoolId(5));
+        agenda.leave_limits(Departure { session: conn(6), ticket: None, outcome: None });
+        let mut next = || agenda.next();
+        assert!(matches!(next(), Some(Next::LeaveLimits(_))));
+        assert!(matches!(next(), Some(Next::Followup(Followup::AdmitToPin(PoolId(5))))));
+        assert!(matches!(next(), Some(Next::Arm(Arm::Next(_)))));
+        assert!(matches!(next(), Some(Next::Arm(Arm::By(PoolId(3), Time(4))))));
+        assert!(matches!(next(), Some(Next::Stage(Stage::Deadlines))));
+        agenda.admit_to_pin(PoolId(7));
+        agenda.then(Stage::Stop);
+        let mut next = || agenda.next();
+        assert!(matches!(next(), Some(Next::Followup(_))));
+        assert!(matches!(next(), Some(Next::Stage(Stage::Stop))), "what a stage adds comes before the stage after it");
+        assert!(matches!(next(), Some(Next::Stage(Stage::EndRound))));
+        assert!(matches!(next(), Some(Next::Place(_))));
         assert!(agenda.is_empty());
     }
 

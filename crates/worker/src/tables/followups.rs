@@ -37,7 +37,7 @@ pub(crate) struct Departure {
     pub(crate) session: ConnId,
     /// It is in the queue that this ticket is for.
     pub(crate) ticket: Option<u64>,
-    /// What came of its wait, if it still has to act on that.
+    /// The outcome of its wait, if it still has to act on that.
     pub(crate) outcome: Option<Outcome>,
 }
 

@@ -1,7 +1,7 @@
 //! A worker's connections and pools by their ids, and what every decision about them needs.
 //!
-//! The tables have no rules. The rules are in the folders beside this one, as functions on these tables. What a rule
-//! means for other parts goes on the [`agenda`].
+//! The tables have no rules. The rules are in the folders beside this one, as functions on the [`owners`] that they touch and
+//! the [`step`]. What a rule means for other parts goes on the [`agenda`].
 //!
 //! Which ids may be stale:
 //!
@@ -53,7 +53,8 @@ use crate::tables::owners::{Clock, Plan, Pools, Servers, Sessions};
 use crate::tables::step::Step;
 use crate::tables::view::View;
 
-/// The state of a worker. Rules take its owners, not the whole; what takes the whole is what events are dispatched by.
+/// The state of a worker, by owner. A rule takes the owners that it touches; the whole is for the functions that dispatch
+/// events.
 #[derive(Debug)]
 pub(crate) struct Tables {
     pub(crate) sessions: Sessions,

@@ -5,7 +5,7 @@
 //! | [`Sessions`] | sessions, what console clients keep, messages that are not whole yet |
 //! | [`Servers`] | servers, connections that carry a CancelRequest, what tests do to servers |
 //! | [`Pools`] | pools, refusals by pool, definitions of transactions that are not over |
-//! | [`Limiters`](crate::tables::limiters::Limiters) | this worker's part of limits, and who waits for them |
+//! | [`Limiters`](crate::tables::limiters::Limiters) | this worker's part of limits, and the sessions that wait for them |
 //! | [`Clock`] | timers |
 //!
 //! [`Plan`] is the same for a whole step.
