@@ -147,12 +147,6 @@ impl Coordinator {
         Some(&self.pools.get(pool)?.auto.as_ref()?.sizing)
     }
 
-    /// The hosts of databases.
-    #[must_use]
-    pub fn upstreams(&self) -> &Upstreams {
-        &self.upstreams
-    }
-
     /// Pools known so far.
     pub fn pools(&self) -> impl Iterator<Item = (PoolId, &PoolKey)> {
         self.pools.live().map(|(id, entry)| (id, &entry.key))
@@ -519,7 +513,9 @@ impl Coordinator {
             }
             ToCoordinator::Refused(news) => self.refused(now, *news, actions),
             ToCoordinator::Failed(failure) => self.open_failed(now, *failure, actions),
-            ToCoordinator::Upstream(observed) => self.observed(&observed, actions),
+            ToCoordinator::Upstream(observed) => {
+                upstreams::note(&mut self.upstreams, &self.settings, &observed, self.homes.workers(), actions);
+            }
             ToCoordinator::Moved { pool, from, to } => {
                 self.moved(pool, from, to);
                 self.note_use(now, pool);

@@ -6,7 +6,7 @@ use machine::processes::ToGranter;
 use units::{Holder, Life, PoolId, Time, WorkerId};
 
 use crate::renewals::Lender;
-use crate::{Coordinator, entry};
+use crate::{Coordinator, entry, upstreams};
 
 impl Coordinator {
     /// A worker is in the place of one that has panicked: nothing is left of what that one had, but servers on their way.
@@ -14,7 +14,7 @@ impl Coordinator {
         // Before anything that is meant for the new one.
         actions.post_to_worker(worker, ToWorker::RenewalNoted { life });
         self.hand_over_again(worker, actions);
-        self.tell_upstreams(worker, actions);
+        upstreams::tell(&self.upstreams, worker, actions);
         let holder = Holder::Worker(worker);
         self.tell_granter_of_lost(holder, actions);
         self.renewals.begin(worker, life);

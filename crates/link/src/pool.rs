@@ -147,18 +147,18 @@ pub struct Pool {
     pub(crate) key: PoolKey,
     /// Those in `servers`, `reserve_pool_size` and `min_pool_size` are of the servers' side, all others of the sessions'.
     pub(crate) rules: Rules,
+    pub(crate) database: Arc<Database>,
     pub(crate) armed: Armed,
     life: Life,
 
-    // Of its sessions: their rules, what they wait for, and what is counted of them.
-    pub(crate) database: Arc<Database>,
+    // Of its sessions: what they begin with and wait for, and what is counted of them.
     pub(crate) pins: PoolPins,
     pub(crate) welcome: Welcome,
     pub(crate) counts: PoolCounts,
     /// Listens for the pool's sessions, once one of them has needed it.
     pub(crate) listener: Option<Box<Listener>>,
 
-    // Of its servers: how they are opened, lent, charged for, and what they have told.
+    // Of its servers: how they are opened, lent and charged for, and what is known from them.
     pub(crate) queue: Queue,
     pub(crate) servers: Servers,
     pub(crate) opening: Opening,

@@ -169,7 +169,7 @@ census! {
         sized = "sized",
         /// Times at which it was found: settled, and within 5 % of the best.
         sized_well = "sized_well",
-        /// How often a worker's state of a host that has failed was compared with the coordinator's.
+        /// How often two workers' states of a host that has failed were compared.
         hosts_compared = "hosts_compared",
     }
 }

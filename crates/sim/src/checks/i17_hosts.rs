@@ -1,46 +1,39 @@
-//! I17: all workers have the coordinator's state of each host, some time after it has changed.
+//! I17: all workers have the same state of each host, some time after it has changed.
 
-use machine::{HostState, Place};
-use pooling::{Coordinator, Worker};
+use machine::HostState;
+use pooling::Worker;
 use units::Time;
 
 use super::WorldView;
 use crate::census::CheckCounts;
 use crate::course::Finding;
-use crate::machines::Machinery;
 
 /// How long after an observation all copies have it, late letters and long rounds included.
 const KNOWN_US: u64 = 500_000;
 
+/// Compares a worker's copy with the first worker's.
 pub(crate) fn check(
     view: &WorldView<'_>,
-    worker: u16,
-    found: &Worker,
+    number: u16,
+    worker: &Worker,
     counts: &mut CheckCounts,
 ) -> Result<(), Finding> {
+    let first = view.machines.worker_node(0).and_then(|node| node.worker());
     // Nothing is left of the observations of a worker that has panicked.
-    let Some(coordinator) = coordinator(view).filter(|_| view.plan.faults.panics == 0) else { return Ok(()) };
-    let view_of_worker = found.view();
-    let copies = view_of_worker.upstreams().iter().zip(coordinator.upstreams().iter());
-    for ((host, copy), (owned_host, owned)) in copies {
+    let Some(first) = first.filter(|_| number > 0 && view.plan.faults.panics == 0) else { return Ok(()) };
+    let (worker, first) = (worker.view(), first.view());
+    for ((host, copy), (same_host, other)) in worker.upstreams().iter().zip(first.upstreams().iter()) {
         // A reload that changes hosts has not reached both.
-        if host != owned_host {
+        if host != same_host {
             return Ok(());
         }
         let is_old = |at: Time| at.0 + KNOWN_US < view.now;
-        if is_old(copy.at) && is_old(owned.at) {
-            counts.hosts_compared += u64::from(matches!(owned.state, HostState::Failed { .. }));
-            if copy.state != owned.state {
-                return Err((17, format!("{host:?} is {copy:?} at worker {worker}, and {owned:?} at the coordinator")));
+        if is_old(copy.at) && is_old(other.at) {
+            counts.hosts_compared += u64::from(matches!(other.state, HostState::Failed { .. }));
+            if copy.state != other.state {
+                return Err((17, format!("{host:?} is {copy:?} at worker {number}, and {other:?} at the first")));
             }
         }
     }
     Ok(())
-}
-
-fn coordinator<'w>(view: &WorldView<'w>) -> Option<&'w Coordinator> {
-    match &view.machines.node(view.machines.find(Place::Coordinator)?).machinery {
-        Machinery::Coordinator(coordinator) => Some(coordinator),
-        Machinery::Door(_) | Machinery::Worker(_) => None,
-    }
 }

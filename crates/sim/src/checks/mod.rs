@@ -18,7 +18,7 @@
 //! | I14 classes | `i14_classes`, in worlds made for it; there I6 too, as PostgreSQL sees it |
 //! | I15 sizes | `i15_sizes`; whether they are the best ones, in worlds made for it |
 //! | I16 orders | in `world/orders` and `world/hosts` |
-//! | I17 hosts | `i17_hosts`: the workers' copies and the coordinator's |
+//! | I17 hosts | `i17_hosts`: the workers' copies |
 
 pub(crate) mod i01_one_link;
 pub(crate) mod i04_cancels;
