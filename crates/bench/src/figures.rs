@@ -24,6 +24,16 @@ pub fn switches_each(sample: &Value) -> Option<f64> {
     Some(switches / sample["transactions"].as_f64()?)
 }
 
+/// CPU time per transaction of the servers that the pooler keeps, in ns: what waking the pooler costs them is in it.
+pub fn servers_cpu_ns_each(sample: &Value) -> Option<f64> {
+    Some(sample["servers_cpu_ns"].as_f64()? / sample["transactions"].as_f64()?)
+}
+
+/// Times per transaction that one of these servers went to sleep.
+pub fn servers_sleeps_each(sample: &Value) -> Option<f64> {
+    Some(sample["servers_sleeps"].as_f64()? / sample["transactions"].as_f64()?)
+}
+
 /// Transactions a second.
 pub fn speed(sample: &Value) -> Option<f64> {
     sample["tps"].as_f64().or_else(|| Some(sample["transactions"].as_f64()? / sample["wall_ns"].as_f64()? * 1e9))

@@ -5,6 +5,7 @@
 //! Does not: say much about the pooler's cost where PostgreSQL uses most of the cores. The direct connection uses as
 //! many server processes as clients, the poolers twenty.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
@@ -14,7 +15,7 @@ use std::time::{Duration, Instant};
 use measure::interrupt;
 use measure::machine::said;
 use measure::pgbench::Report;
-use measure::process::{self, pin_self};
+use measure::process::{self, Usage, pin_self};
 use measure::statistics::Seeded;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Map, Value, json};
@@ -175,6 +176,12 @@ impl Cluster {
         process::pin(self.child.id(), cores)
     }
 
+    /// What each process of the cluster has used so far, those that serve clients among them.
+    fn servers(&self) -> BTreeMap<u32, Usage> {
+        let children = process::children(self.child.id()).into_iter();
+        children.filter_map(|pid| Some((pid, process::usage(pid).ok()?))).collect()
+    }
+
     fn say(&self, database: &str, sql: &str) -> Result<String, String> {
         let words = |gone: Gone| format!("PostgreSQL: {gone}");
         let place = Place::Tcp((Ipv4Addr::LOCALHOST, self.port).into());
@@ -231,13 +238,9 @@ pub struct Run {
     pub rounds: usize,
     /// Of each contestant in each round.
     pub seconds: u64,
-    /// The poolers' system calls are counted, after the rounds.
-    pub counts_calls: bool,
+    /// The poolers' system calls are counted over so many transactions, after the rounds.
+    pub counted: Option<u64>,
 }
-
-/// Transactions of the short and the long run whose difference is the system calls of transactions alone, all clients together.
-const FEW_CALLS: u64 = 2_048;
-const MANY_CALLS: u64 = 10_240;
 
 /// Runs the rounds of one scenario; `placement` is where pgbench and the contestants run.
 pub fn run(
@@ -249,7 +252,7 @@ pub fn run(
     terms: Run,
     random: &mut Seeded,
 ) -> Result<Map<String, Value>, String> {
-    let Run { arguments, rounds, seconds, counts_calls } = terms;
+    let Run { arguments, rounds, seconds, counted } = terms;
     let upstream = Upstream { host: "127.0.0.1".to_owned(), port: cluster.port };
     let mut sides = Vec::new();
     for contestant in contestants {
@@ -277,16 +280,16 @@ pub fn run(
         }
     }
     let mut calls = Map::new();
-    for (name, running) in sides.iter().filter(|_| counts_calls) {
-        let Some(running) = running else { continue };
-        calls.insert(name.clone(), calls_of(place, cluster, running, scenario.clients as u64, arguments)?);
+    for (name, running) in &sides {
+        let (Some(running), Some(counted)) = (running, counted) else { continue };
+        calls.insert(name.clone(), calls_of(place, cluster, running, scenario.clients as u64, arguments, counted)?);
     }
     let inis: Map<String, Value> =
         sides.iter().filter_map(|(name, running)| Some((name.clone(), json!(running.as_ref()?.ini)))).collect();
     let mut map = Map::new();
     map.insert("rounds".to_owned(), json!(result));
     map.insert("seconds_a_run".to_owned(), json!(seconds));
-    if counts_calls {
+    if counted.is_some() {
         map.insert("system_calls".to_owned(), json!(calls));
     }
     map.insert("ini".to_owned(), json!(inis));
@@ -294,27 +297,29 @@ pub fn run(
     Ok(map)
 }
 
-/// System calls of a pooler's transactions: what a long run makes more than a short one, so that logins do not count.
+/// System calls of a pooler's transactions: what a long run makes more than one of a quarter of them, so that logins do not count.
 fn calls_of(
     place: &Premises,
     cluster: &Cluster,
     running: &Running,
     clients: u64,
     arguments: &str,
+    counted: u64,
 ) -> Result<Value, String> {
     let run = |transactions: u64| {
         let load = || cluster.transactions(place, running.port, arguments, clients, transactions / clients);
         calls::of_process(place, running.pid(), load)
     };
-    let (few, many) = (run(FEW_CALLS)?, run(MANY_CALLS)?);
+    let fewer = counted / 4;
+    let (few, many) = (run(fewer)?, run(fewer + counted)?);
     let more = |(name, count): (&String, &u64)| {
         (name.clone(), json!(count.saturating_sub(few.get(name).copied().unwrap_or(0))))
     };
     let calls: Map<String, Value> = many.iter().map(more).collect();
-    Ok(json!({ "transactions": MANY_CALLS - FEW_CALLS, "calls": calls }))
+    Ok(json!({ "transactions": counted, "calls": calls }))
 }
 
-/// One run of pgbench: transactions a second, mean latency, and the pooler's CPU time.
+/// One run of pgbench: transactions a second, mean latency, and the CPU time of the pooler and of its servers.
 fn slice(
     place: &Premises,
     cluster: &Cluster,
@@ -328,6 +333,7 @@ fn slice(
     command.args(arguments.split_whitespace()).args(["-n", "-j", "1", "-c", &clients.to_string()]);
     command.args(["-T", &seconds.to_string(), "-h", "127.0.0.1", "-p", &port.to_string(), "-U", USER, "bench"]);
     let before = running.map(|running| process::usage(running.pid())).transpose()?;
+    let servers_before = cluster.servers();
     let text = finish(&mut command, "pgbench", place)?;
     let after = running.map(|running| process::usage(running.pid())).transpose()?;
     let (transactions, tps, latency_ms) = parse(&text).ok_or(format!("pgbench said:\n{text}"))?;
@@ -337,6 +343,12 @@ fn slice(
         sample["cpu_ns"] = json!(used.cpu_ns);
         sample["voluntary_switches"] = json!(used.voluntary);
         sample["involuntary_switches"] = json!(used.involuntary);
+        let servers = cluster.servers();
+        let used = servers.iter().filter_map(|(pid, after)| Some(after.since(*servers_before.get(pid)?)));
+        let (cpu_ns, sleeps) =
+            used.fold((0, 0), |(cpu_ns, sleeps), used| (cpu_ns + used.cpu_ns, sleeps + used.voluntary));
+        sample["servers_cpu_ns"] = json!(cpu_ns);
+        sample["servers_sleeps"] = json!(sleeps);
     }
     Ok(sample)
 }

@@ -9,7 +9,8 @@ use serde_json::Value;
 
 use crate::figures::{
     self, Ceiling, Judgement, Quantity, calls_each, calls_more, calls_sum, client_bytes, cpu_ns_each,
-    instructions_more, latency_p50_us, latency_p99_us, lends_each, middle, more, ratio, speed, switches_each,
+    instructions_more, latency_p50_us, latency_p99_us, lends_each, middle, more, ratio, servers_cpu_ns_each,
+    servers_sleeps_each, speed, switches_each,
 };
 use crate::instructions::FIDELITY;
 use crate::scenario::{self, CLASSIC};
@@ -339,13 +340,14 @@ fn few(out: &mut String, record: &Value) {
             line!(
                 out,
                 "{} rounds, {} s of pgbench for each contestant in each. What is added is the latency less that of the direct \
-                 connection in the same round.\n",
+                 connection in the same round. CPU ns and switches are the pooler's own, all per transaction; servers are the processes of \
+                 PostgreSQL, which wake the pooler.\n",
                 scenario["rounds"].as_array().map_or(0, Vec::len),
                 number(scenario["seconds_a_run"].as_f64(), 0),
             );
             line!(
                 out,
-                "| scenario | contestant | transactions/s | latency µs | added µs | CPU ns | PgBouncer's ÷ its | switches | system calls |\n|---|---|--:|--:|--:|--:|--:|--:|--:|"
+                "| scenario | contestant | transactions/s | its ÷ PgBouncer's | latency µs | added µs | CPU ns | PgBouncer's ÷ its | switches | system calls | servers' CPU ns | servers' sleeps |\n|---|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|"
             );
         }
         let latency: Quantity = |sample| Some(sample["latency_ms"].as_f64()? * 1e3);
@@ -353,18 +355,23 @@ fn few(out: &mut String, record: &Value) {
             let is_pooler = name != "direct";
             let median = |quantity: Quantity| middle(scenario, &name, quantity).map(|figure| figure.median);
             let added = if is_pooler { more(scenario, &name, "direct", latency) } else { None };
-            let against = if name == "pgbouncer" { None } else { ratio(scenario, "pgbouncer", &name, cpu_ns_each) };
+            let unless = |above: &str, below: &str, quantity: Quantity| {
+                interval(if name == "pgbouncer" { None } else { ratio(scenario, above, below, quantity) }, 2)
+            };
             line!(
                 out,
-                "| {} | {name} | {} | {} | {} | {} | {} | {} | {} |",
+                "| {} | {name} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} |",
                 text(scenario, "about"),
                 number(median(speed), 0),
+                unless(&name, "pgbouncer", speed),
                 number(median(latency), 1),
                 interval(added, 1),
                 number(median(cpu_ns_each), 0),
-                interval(against, 2),
+                unless("pgbouncer", &name, cpu_ns_each),
                 number(median(switches_each), 2),
                 number(calls_sum(scenario, &name), 2),
+                number(median(servers_cpu_ns_each), 0),
+                number(median(servers_sleeps_each), 2),
             );
         }
     }
@@ -426,6 +433,32 @@ mod tests {
         assert!(
             line.ends_with("≥ 1.05 | reached | ≥ 1.3 | MISSED, above the ceiling | 1.200 [1.200, 1.200] (10 ns) |"),
             "{line}"
+        );
+    }
+
+    #[test]
+    fn few_clients_show_what_the_servers_pay() {
+        let pooler = |tps: u64, servers: u64| {
+            json!({ "tps": tps, "latency_ms": 0.5, "cpu_ns": 2000, "transactions": 100, "voluntary_switches": 150,
+                "involuntary_switches": 0, "servers_cpu_ns": servers, "servers_sleeps": 100 })
+        };
+        let direct = json!({ "tps": 2000, "latency_ms": 0.25, "transactions": 200 });
+        let samples = json!({ "pgbouncer": pooler(1000, 4000), "pgweir": pooler(1100, 3000), "direct": direct });
+        let round = json!({ "order": [], "samples": samples });
+        let scenario = json!({ "name": "few-8", "about": "8 clients", "kind": "few", "rounds": [round] });
+        let table = table(&json!({ "scenarios": [scenario] }));
+        let line = |name: &str| table.lines().find(|line| line.starts_with(&format!("| 8 clients | {name} |")));
+        assert_eq!(
+            line("pgweir"),
+            Some(
+                "| 8 clients | pgweir | 1100 | 1.10 [1.10, 1.10] | 500.0 | 250.0 [250.0, 250.0] | 20 | 1.00 [1.00, 1.00] | 1.50 | – | 30 | 1.00 |"
+            ),
+            "{table}"
+        );
+        assert_eq!(
+            line("direct"),
+            Some("| 8 clients | direct | 2000 | 2.00 [2.00, 2.00] | 250.0 | – | – | – | – | – | – | – |"),
+            "{table}"
         );
     }
 

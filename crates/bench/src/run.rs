@@ -142,8 +142,8 @@ impl Bench<'_> {
             Kind::Logins(_) => self.load(&room, scenario, Mode::Storm { at_a_time: scenario.clients })?,
             Kind::Idle => self.idle(&room, scenario)?,
             Kind::HalfLoad { .. } => self.half_load(&room, scenario)?,
-            Kind::Pgbench { arguments } => self.pgbench(&room, scenario, arguments, false)?,
-            Kind::Few { arguments } => self.pgbench(&room, scenario, arguments, true)?,
+            Kind::Pgbench { arguments } => self.pgbench(&room, scenario, arguments, None)?,
+            Kind::Few { arguments, counted } => self.pgbench(&room, scenario, arguments, Some(counted))?,
             Kind::Instructions => self.fidelity(&room)?,
         };
         result.insert("kind".to_owned(), json!(kind_name(scenario.kind)));
@@ -246,14 +246,15 @@ impl Bench<'_> {
         self.contestants.iter().find(|one| one.name == "pgweir")
     }
 
-    /// `apart`: nobody but the pooler is on its core.
+    /// With a count, nobody but the pooler is on its core, and its system calls are counted over so many transactions.
     fn pgbench(
         &mut self,
         room: &Premises,
         scenario: &Scenario,
         arguments: &'static str,
-        apart: bool,
+        counted: Option<u64>,
     ) -> Result<Map<String, Value>, String> {
+        let apart = counted.is_some();
         pin_self(&self.cores)?;
         if self.cluster.is_none() {
             self.cluster = Some(Cluster::start(self.place, pgbench::TERMS)?);
@@ -269,7 +270,7 @@ impl Bench<'_> {
         cluster.pin(&load)?;
         let (rounds, seconds) = if apart { self.plan.few() } else { self.plan.pgbench() };
         let placement = Placement { load, contestant };
-        let terms = pgbench::Run { arguments, rounds, seconds, counts_calls: apart && !self.plan.bare };
+        let terms = pgbench::Run { arguments, rounds, seconds, counted: counted.filter(|_| !self.plan.bare) };
         pgbench::run(room, cluster, scenario, &contestants, &placement, terms, &mut self.random)
     }
 

@@ -39,7 +39,8 @@ pub enum Kind {
     /// pgbench against a real PostgreSQL, all on every core but the pooler, which is on one.
     Pgbench { arguments: &'static str },
     /// The same with nobody but the pooler on its core: each message wakes it, where few clients are at work.
-    Few { arguments: &'static str },
+    /// System calls are counted over so many transactions.
+    Few { arguments: &'static str, counted: u64 },
     /// Instructions of one client, with the same text each time and with another each time. pgweir only.
     Instructions,
 }
@@ -415,7 +416,7 @@ pub const SCENARIOS: &[Scenario] = &[
     Scenario {
         name: "few-1",
         about: "pgbench -S -M simple, 1 client",
-        kind: Kind::Few { arguments: "-S -M simple" },
+        kind: Kind::Few { arguments: "-S -M simple", counted: 8_192 },
         clients: 1,
         direct: true,
         ..PLAIN
@@ -423,7 +424,7 @@ pub const SCENARIOS: &[Scenario] = &[
     Scenario {
         name: "few-8",
         about: "pgbench -S -M simple, 8 clients",
-        kind: Kind::Few { arguments: "-S -M simple" },
+        kind: Kind::Few { arguments: "-S -M simple", counted: 8_192 },
         clients: 8,
         direct: true,
         ..PLAIN
@@ -431,7 +432,24 @@ pub const SCENARIOS: &[Scenario] = &[
     Scenario {
         name: "few-64",
         about: "pgbench -S -M simple, 64 clients on 20 servers",
-        kind: Kind::Few { arguments: "-S -M simple" },
+        kind: Kind::Few { arguments: "-S -M simple", counted: 8_192 },
+        clients: 64,
+        direct: true,
+        ..PLAIN
+    },
+    Scenario {
+        name: "few-prepared-64",
+        about: "pgbench -S -M prepared, 64 clients on 20 servers",
+        kind: Kind::Few { arguments: "-S -M prepared", counted: 8_192 },
+        clients: 64,
+        settings: &[("max_prepared_statements", "200")],
+        direct: true,
+        ..PLAIN
+    },
+    Scenario {
+        name: "few-tpcb-64",
+        about: "pgbench TPC-B, 64 clients on 20 servers",
+        kind: Kind::Few { arguments: "-M simple", counted: 1_024 },
         clients: 64,
         direct: true,
         ..PLAIN

@@ -57,6 +57,13 @@ impl Handle {
         }
     }
 
+    /// For so long threads look for events before they sleep.
+    pub fn set_busy_poll(&self, span: Duration) {
+        for thread in 0..self.shared.boxes.len() {
+            self.mailbox(thread, Letter::SetBusyPoll(span));
+        }
+    }
+
     /// Connections that become encrypted from now on use these certificates and checks.
     pub fn set_tls(&self, keyring: Keyring) {
         let keyring = Arc::new(keyring);

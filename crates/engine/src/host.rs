@@ -12,7 +12,8 @@
 //! all of them again each round, so [`VISITORS_ALONE_MAX`] are served in a round where no other client has an event.
 //!
 //! It keeps the contract of `machine::Machine`. It reads the clock once a round. In the steady state it makes no system
-//! calls but `recv`, `send` and a share of `epoll_wait`, takes no lock and allocates nothing. Servers are served before
+//! calls but `recv`, `send` and a share of `epoll_wait`, takes no lock and allocates nothing. With [`busy_poll`](crate::busy_poll)
+//! a wait may begin with a look, which is some calls of `epoll_wait` that do not sleep. Servers are served before
 //! clients; otherwise a client could get a server whose fatal error is still unread in the same round.
 //!
 //! It decides nothing: the machines decide what an event means.
@@ -132,6 +133,7 @@ pub(crate) struct Plan {
     pub(crate) builder: Builder,
     pub(crate) shared: Arc<Shared>,
     pub(crate) tcp: TcpOptions,
+    pub(crate) busy_poll: Duration,
     pub(crate) tls: Arc<Keyring>,
     pub(crate) listeners: Vec<crate::listener::Listener>,
 }
@@ -143,6 +145,7 @@ impl Host {
     /// The kernel's, if it has no descriptor left.
     pub(crate) fn new(plan: Plan) -> io::Result<Host> {
         let mut poll = Poll::new()?;
+        poll.busy.set_span(plan.busy_poll);
         let mailbox = Arc::clone(&plan.shared.boxes[plan.thread]);
         poll.add(mailbox.bell(), Token::Bell, Interest::READ)?;
         let gate = if plan.listeners.is_empty() { None } else { Some(Gate::open(plan.listeners, &mut poll)?) };
@@ -245,6 +248,7 @@ impl Host {
             }
             Letter::Count { ticket } => self.shared.replies.counters(ticket, self.counted()),
             Letter::SetTcp(options) => set_tcp(self, &options),
+            Letter::SetBusyPoll(span) => self.poll.busy.set_span(span),
             Letter::SetTls(keyring) => self.encryption.keyring = keyring,
             Letter::CloseListeners { keep_unix } => {
                 // Clients that the kernel has let in are lost with their listener.

@@ -4,6 +4,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
+use std::time::Duration;
 
 use machine::{Done, Exchange, Mail, Verdict};
 use names::Found;
@@ -45,6 +46,8 @@ pub(crate) enum Letter {
     },
     /// Options of TCP sockets that are opened or accepted from now on.
     SetTcp(Arc<TcpOptions>),
+    /// How long to look for events before a sleep.
+    SetBusyPoll(Duration),
     /// Connections that become encrypted from now on use these.
     SetTls(Arc<Keyring>),
     /// No new clients over TCP, and none at all without `keep_unix`.

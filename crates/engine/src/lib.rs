@@ -13,6 +13,7 @@
 
 mod authority;
 mod board_copy;
+mod busy_poll;
 mod carry;
 mod clock;
 mod compute;
@@ -250,6 +251,7 @@ fn plans(
         builder: Arc::clone(builder),
         shared: Arc::clone(shared),
         tcp: options.tcp.clone(),
+        busy_poll: options.busy_poll,
         tls: Arc::clone(&tls),
         listeners: listeners.take().unwrap_or_default(),
     })

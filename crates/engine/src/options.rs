@@ -1,7 +1,7 @@
 //! The engine's options at start: where to listen, what to set on sockets, where to log.
 //!
 //! Names and defaults are PgBouncer's (`//= pgbouncer config.md`). Only the options of the log and of
-//! TCP sockets can change at run time.
+//! TCP sockets, and `busy_poll`, can change at run time.
 
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
@@ -29,6 +29,8 @@ pub struct Options {
     /// `so_reuseport`
     pub reuse_port: bool,
     pub tcp: TcpOptions,
+    /// `busy_poll`
+    pub busy_poll: Duration,
     /// What encrypted connections begin with.
     pub tls: Keyring,
     pub log: LogOptions,
@@ -152,6 +154,7 @@ impl Default for Options {
             backlog: 4096,
             reuse_port: false,
             tcp: TcpOptions::default(),
+            busy_poll: Duration::ZERO,
             tls: Keyring::default(),
             log: LogOptions::default(),
             authority: None,

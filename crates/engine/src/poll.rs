@@ -5,11 +5,13 @@
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::buffer::spare_capacity;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::io::Errno;
+
+use crate::busy_poll::BusyPoll;
 
 /// At most so many descriptors are reported at once. The others are reported in the next round, since epoll is
 /// level-triggered.
@@ -117,12 +119,13 @@ pub(crate) struct Poll {
     ready: Vec<epoll::Event>,
     /// `epoll_ctl` calls so far.
     pub(crate) ctls: u64,
+    pub(crate) busy: BusyPoll,
 }
 
 impl Poll {
     pub(crate) fn new() -> io::Result<Poll> {
         let epoll = epoll::create(CreateFlags::CLOEXEC)?;
-        Ok(Poll { epoll, ready: Vec::with_capacity(READY_MAX), ctls: 0 })
+        Ok(Poll { epoll, ready: Vec::with_capacity(READY_MAX), ctls: 0, busy: BusyPoll::default() })
     }
 
     pub(crate) fn add(&mut self, fd: impl AsFd, token: Token, interest: Interest) -> io::Result<()> {
@@ -141,9 +144,37 @@ impl Poll {
     }
 
     /// Waits until something is ready or the timeout has passed; `None` waits for ever. After an interrupted wait
-    /// nothing is ready.
+    /// nothing is ready. A look before it may prolong it by the time that the look takes.
     pub(crate) fn wait(&mut self, timeout: Option<Duration>) -> io::Result<()> {
         self.ready.clear();
+        if timeout != Some(Duration::ZERO)
+            && let Some(span) = self.busy.next_look()
+        {
+            let found = self.look(span)?;
+            self.busy.looked(found);
+            if found {
+                return Ok(());
+            }
+        }
+        self.fetch(timeout)
+    }
+
+    /// Looks again and again until something is ready or `span` has passed. Returns whether something is ready.
+    #[inline(never)]
+    fn look(&mut self, span: Duration) -> io::Result<bool> {
+        let began = Instant::now();
+        loop {
+            self.fetch(Some(Duration::ZERO))?;
+            if !self.ready.is_empty() {
+                return Ok(true);
+            }
+            if began.elapsed() >= span {
+                return Ok(false);
+            }
+        }
+    }
+
+    fn fetch(&mut self, timeout: Option<Duration>) -> io::Result<()> {
         let timeout = timeout.map(|span| rustix::event::Timespec {
             tv_sec: i64::try_from(span.as_secs()).unwrap_or(i64::MAX),
             tv_nsec: i64::from(span.subsec_nanos()),
@@ -185,6 +216,9 @@ impl Poll {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write;
+    use std::os::unix::net::UnixStream;
+
     use super::*;
 
     #[test]
@@ -193,6 +227,46 @@ mod tests {
         for token in [Token::Bell, Token::Listener(0), Token::Listener(7), Token::Socket(socket)] {
             assert_eq!(Token::from_bits(token.to_bits()), token);
         }
+    }
+
+    /// A socket that has something to read, and the other end.
+    fn ready_socket() -> (UnixStream, UnixStream) {
+        let (mut ours, theirs) = UnixStream::pair().expect("two sockets");
+        ours.write_all(b"x").expect("there is room");
+        (theirs, ours)
+    }
+
+    #[test]
+    fn a_look_finds_what_is_ready_and_does_not_outlast_its_span() {
+        let mut poll = Poll::new().expect("an epoll");
+        assert!(!poll.look(Duration::from_micros(1)).expect("valid"), "nothing is watched");
+        let (socket, _other) = ready_socket();
+        poll.add(&socket, Token::Bell, Interest::READ).expect("it can be watched");
+        assert!(poll.look(Duration::from_secs(600)).expect("valid"));
+        assert_eq!((poll.ready_count(), poll.token(0)), (1, Token::Bell));
+    }
+
+    #[test]
+    fn a_wait_after_a_look_finds_what_comes_later() {
+        let mut poll = Poll::new().expect("an epoll");
+        poll.busy.set_span(Duration::from_micros(1));
+        let (socket, mut other) = UnixStream::pair().expect("two sockets");
+        poll.add(&socket, Token::Bell, Interest::READ).expect("it can be watched");
+        poll.wait(Some(Duration::from_millis(1))).expect("valid");
+        assert_eq!(poll.ready_count(), 0);
+        assert_eq!(poll.busy.next_look(), None, "the look has found nothing");
+        let writer = std::thread::spawn(move || other.write_all(b"x").map(|()| other));
+        poll.wait(None).expect("valid");
+        assert_eq!(poll.ready_count(), 1);
+        let _other = writer.join().expect("it does not panic").expect("there is room");
+    }
+
+    #[test]
+    fn a_wait_that_must_not_sleep_does_not_look_either() {
+        let mut poll = Poll::new().expect("an epoll");
+        poll.busy.set_span(Duration::from_secs(600));
+        poll.wait(Some(Duration::ZERO)).expect("valid");
+        assert_eq!(poll.ready_count(), 0);
     }
 
     #[test]

@@ -481,6 +481,7 @@ fn reader(
         observer.configure(&config);
         tracer.configure(&config);
         handle.set_tcp(settings::tcp(&config.pooling.global));
+        handle.set_busy_poll(settings::busy_poll(&config.pooling.global));
         handle.set_names(&settings::names(&config.pooling.global));
         handle.log().reopen(&settings::log(&config.pooling.global, &flags));
         let loaded = settings::loaded(&config);

@@ -111,6 +111,7 @@ pub(crate) fn options(global: &Global, flags: &Flags, tls: Keyring) -> Options {
         backlog: i32::try_from(global.network.listen_backlog).unwrap_or(i32::MAX),
         reuse_port: global.listening.so_reuseport,
         tcp: tcp(global),
+        busy_poll: busy_poll(global),
         tls,
         log: log(global, flags),
         authority: Some(Arc::new(Outside(Office::new(global.login.auth_threads as usize)))),
@@ -169,6 +170,11 @@ pub(crate) fn log(global: &Global, flags: &Flags) -> LogOptions {
         },
         port: global.listening.listen_port,
     }
+}
+
+/// For waits. It changes on reload.
+pub(crate) fn busy_poll(global: &Global) -> Duration {
+    Duration::from_micros(global.network.busy_poll.into())
 }
 
 /// For sockets. They change on reload for those that come later. 0 leaves an option as the kernel has it.

@@ -88,6 +88,28 @@ fn the_steady_state_is_one_recv_and_one_send_and_one_clock_read_a_round() {
 }
 
 #[test]
+fn a_thread_that_looks_before_it_sleeps_hears_clients_and_letters() {
+    let stage = Stage::open_with(2, |options| options.busy_poll = Duration::from_millis(1), |_| None);
+    let (mut tcp, mut unix) = (stage.tcp(), stage.unix());
+    // The counters come by letters to each thread.
+    let before = stage.counters();
+    for _ in 0..100 {
+        ping(&mut tcp, b"is there anything");
+        ping(&mut unix, b"new?");
+    }
+    let after = stage.counters();
+    assert_eq!(after.recvs - before.recvs, 200);
+    let (rounds, clock_reads) = (after.rounds - before.rounds, after.clock_reads - before.clock_reads);
+    assert!(
+        rounds.abs_diff(clock_reads) <= 3,
+        "a look is no round: {rounds} rounds, {clock_reads} readings of the clock"
+    );
+    stage.engine().handle().set_busy_poll(Duration::ZERO);
+    ping(&mut tcp, b"and without looking");
+    stage.counters();
+}
+
+#[test]
 fn a_slow_reader_gets_everything_in_order() {
     let stage = Stage::open_with(1, |options| options.tcp.buffer_len = Some(8192), |_| None);
     let mut stream = stage.tcp();
