@@ -121,7 +121,7 @@ pub(crate) struct Host {
     pub(crate) under_way: UnderWay,
     pub(crate) counters: Counters,
     pub(crate) log_patience: Patience,
-    /// What the machines know of which lines are written.
+    /// The switches of the log that the machines have.
     pub(crate) log_switches: Option<u8>,
     pub(crate) leaving: bool,
 }

@@ -1,5 +1,5 @@
-//! What a client's statements come to, for SHOW STATS, SHOW QUERIES, histograms, the log of slow statements, and traces: three points, at which
-//! the fast case ([`plain`](crate::plain)) and the general one count.
+//! Counts a client's statements, for SHOW STATS, SHOW QUERIES, histograms, the log of slow statements, and traces. There are three points, at
+//! which the fast case ([`plain`](crate::plain)) and the general one count.
 //!
 //! ```text
 //!   sent        a request goes to the server                when it began, and its text where that is wanted

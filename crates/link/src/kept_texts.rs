@@ -12,10 +12,10 @@ use crate::pool::Pool;
 use crate::sampling::Sampler;
 use crate::server::{Asked, Server};
 
-/// Where a statement comes from, if it belongs to a trace.
+/// The tag of a statement that belongs to a trace.
 static PARENT: LazyLock<WantedTag> = LazyLock::new(|| WantedTag::new(b"traceparent"));
 
-/// What goes with a `traceparent`.
+/// The tag that goes with a `traceparent`.
 static STATE: LazyLock<WantedTag> = LazyLock::new(|| WantedTag::new(b"tracestate"));
 
 /// A session gets a server, which keeps its statements from now on, if the pool wants them.
@@ -45,7 +45,7 @@ pub(crate) fn hear_query(pool: &mut Pool, server: &mut Server, text: &[u8], now:
     asked.hear_query(if is_kept { text } else { &[] }, trace);
 }
 
-/// Where a statement belongs that is traced. `begins`: it begins a transaction.
+/// The trace of a statement; `None`: it is not traced. `begins`: it begins a transaction.
 pub(crate) fn origin(
     sampler: &mut Sampler,
     text: &[u8],

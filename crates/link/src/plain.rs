@@ -51,7 +51,7 @@ impl<'a> Link<'a> {
         (noted.is_none() || self.special().is_none()).then_some(Plain(self))
     }
 
-    /// What makes it special.
+    /// The bits of all three, read again where a fact may have changed.
     #[inline(never)]
     fn special(&mut self) -> Special {
         self.pool.rules.special | self.session.facts.special() | self.server.facts.special()

@@ -59,7 +59,7 @@ pub struct Rules {
     pub(crate) orders: DatabaseOrders,
     /// The wording of the error for a query that query_timeout cancels.
     pub(crate) words: Words,
-    /// What makes the links of the pool special.
+    /// Bits that its settings add to each of its links.
     pub(crate) special: Special,
     /// A link ends with its transaction, and nothing is sent to the server at its end.
     pub(crate) ends_links_plainly: bool,

@@ -1,7 +1,7 @@
-//! What makes a link special: one bit for each fact, so that one look tells whether there is none of them.
+//! The facts that make a link special, one bit each: one comparison shows whether there is any.
 //!
-//! A part of a session or a server that has such facts is [`Watched`]. Whoever borrows it to change it leaves it marked as unsure, and the
-//! next look at the link reads its facts again. So a fact cannot change unseen, wherever it is changed.
+//! A part of a session or a server that has such facts is [`Watched`]. A mutable borrow marks it as unsure, and the next look at the link
+//! reads its facts again. So no code can change a fact without the next look noticing it.
 //!
 //! | owner | facts |
 //! |---|---|
@@ -9,8 +9,8 @@
 //! | a server | [`ServerFacts::special`](crate::server::ServerFacts::special) |
 //! | a pool | [`Rules`](crate::pool::Rules), when they are made of settings |
 //!
-//! What changes with every message is no fact of this kind: the answers owed, and bytes that are half read. Nor is what matters at the
-//! beginning of a link or at its end alone. [`plain`](crate::plain) asks for these where they matter.
+//! Two kinds of conditions are no bits: those that change with every message (answers owed, bytes half read), and those that matter only at
+//! the beginning or the end of a link. [`plain`](crate::plain) checks them where they matter.
 
 use std::ops::{BitOr, Deref, DerefMut};
 
@@ -65,7 +65,7 @@ impl Special {
         self.0 == 0
     }
 
-    /// Whether all that makes it special is that nobody has looked yet.
+    /// Whether the facts have to be read again.
     #[inline(always)]
     fn is_unsure(self) -> bool {
         self.0 & Special::UNSURE.0 != 0
@@ -87,7 +87,7 @@ pub trait Facts {
     fn special(&self) -> Special;
 }
 
-/// Facts, and what followed from them when they were read last.
+/// Facts, and their bits as they were read last.
 #[derive(Debug)]
 pub struct Watched<F> {
     facts: F,
@@ -99,7 +99,7 @@ impl<F: Facts> Watched<F> {
         Watched { facts, special: Special::UNSURE }
     }
 
-    /// What is special about it, or that somebody may have changed that.
+    /// The bits as they were read last; with `UNSURE` if a fact may have changed since.
     #[inline(always)]
     pub(crate) fn noted(&self) -> Special {
         self.special
@@ -120,7 +120,7 @@ impl<F: Facts> Watched<F> {
         self.special = Special::NONE;
     }
 
-    /// Whether what is noted follows from the facts (I18).
+    /// Whether the noted bits follow from the facts (I18).
     pub(crate) fn is_in_step(&self) -> bool {
         self.special.is_unsure() || self.special == self.facts.special()
     }
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn who_borrows_a_fact_to_change_it_has_it_read_again() {
+    fn a_mutable_borrow_has_the_facts_read_again() {
         let mut watched = Watched::new(Fact(false));
         assert!(!watched.noted().is_none(), "nobody has looked yet");
         assert!(watched.special().is_none() && watched.noted().is_none());

@@ -62,7 +62,7 @@ impl Server {
         &mut self.incoming
     }
 
-    /// What holds for its present link, or the last one.
+    /// The values of its present link, or of the last one.
     #[inline]
     pub fn lease(&self) -> &Lease {
         &self.lease

@@ -253,13 +253,13 @@ impl Server {
         }
     }
 
-    /// Planted: what may have changed about it is not looked at.
+    /// Planted: its facts are taken as ordinary, whatever they are.
     #[cfg(debug_assertions)]
     pub fn overlook_facts(&mut self) {
         self.facts.overlook();
     }
 
-    /// Whether what is noted as special about it is so (I18).
+    /// Whether its noted bits follow from its facts (I18).
     pub fn is_noted_rightly(&self) -> bool {
         self.facts.is_in_step()
     }

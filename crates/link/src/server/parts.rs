@@ -104,7 +104,7 @@ impl Statements {
     }
 }
 
-/// What holds for one link: made when a session gets the server, and replaced when the next one does.
+/// The values of one link. They are made when a session gets the server, and replaced when the next one does.
 #[derive(Debug, Default)]
 pub struct Lease {
     /// When the session got the server.
@@ -113,11 +113,11 @@ pub struct Lease {
     pub(crate) waited_us: u64,
     /// When its transaction began: with the first statement that was sent.
     pub(crate) began_at: Option<Time>,
-    /// What the answer has come to, for statistics.
+    /// Rows, bytes and times of the answer under way, for statistics.
     pub(crate) tally: Tally,
     /// Which statements its session's names stand for, for statistics.
     pub(crate) spoken: Spoken,
-    /// What the pooler has asked about a statement.
+    /// The server's answer to the pooler's question about a statement.
     pub(crate) verdict: Verdict,
     /// The statements that its session's next text may see without naming them were tried: that text does not try them again.
     pub(crate) has_attempted: bool,
@@ -315,7 +315,7 @@ impl Transaction {
     }
 }
 
-/// What its client's statements under way do besides their answers.
+/// Effects of its client's statements under way besides their answers.
 #[derive(Debug, Default)]
 pub struct UnderWay {
     /// Whether statements that other clients have prepared may mean something else after this transaction.

@@ -44,7 +44,7 @@ pub struct Session {
     pub(crate) armed: Armed,
     pub(crate) incoming: Incoming,
     pub(crate) statements: ClientStatements,
-    /// What PostgreSQL is sent as its application_name.
+    /// The application_name that servers have for it, where that is not its own.
     pub(crate) shown_name: Option<Box<NameShown>>,
     /// The statement that was answered last, for the console.
     pub(crate) last_statement: StatementRow,
@@ -119,7 +119,7 @@ impl Session {
         }
     }
 
-    /// Whether what is noted as special about it is so (I18).
+    /// Whether its noted bits follow from its facts (I18).
     pub fn is_noted_rightly(&self) -> bool {
         self.facts.is_in_step()
     }

@@ -317,7 +317,7 @@ pub enum Rest {
 /// The name that servers have for a session, where it does not depend on the text.
 #[derive(Debug)]
 pub(crate) struct NameShown {
-    /// What it was made of.
+    /// The template and the parameters that it was made of.
     pub(crate) template: Arc<ServerName>,
     pub(crate) parameters: Arc<Parameters>,
     pub(crate) name: Box<[u8]>,
