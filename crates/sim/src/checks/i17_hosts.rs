@@ -2,7 +2,7 @@
 
 use machine::HostState;
 use pooling::Worker;
-use units::Time;
+use units::{Life, Time};
 
 use super::WorldView;
 use crate::census::CheckCounts;
@@ -12,15 +12,8 @@ use crate::course::Finding;
 const KNOWN_US: u64 = 500_000;
 
 /// Compares a worker's copy with the first worker's.
-pub(crate) fn check(
-    view: &WorldView<'_>,
-    number: u16,
-    worker: &Worker,
-    counts: &mut CheckCounts,
-) -> Result<(), Finding> {
-    let first = view.machines.worker_node(0).and_then(|node| node.worker());
-    // Nothing is left of the observations of a worker that has panicked.
-    let Some(first) = first.filter(|_| number > 0 && view.plan.faults.panics == 0) else { return Ok(()) };
+pub(crate) fn check(view: &WorldView<'_>, number: u16, counts: &mut CheckCounts) -> Result<(), Finding> {
+    let (Some(worker), Some(first)) = (original(view, number), original(view, 0)) else { return Ok(()) };
     let (worker, first) = (worker.view(), first.view());
     for ((host, copy), (same_host, other)) in worker.upstreams().iter().zip(first.upstreams().iter()) {
         // A reload that changes hosts has not reached both.
@@ -36,4 +29,9 @@ pub(crate) fn check(
         }
     }
     Ok(())
+}
+
+/// One in the place of a worker that has panicked may not have been sent everything yet.
+fn original<'w>(view: &WorldView<'w>, number: u16) -> Option<&'w Worker> {
+    view.machines.worker_node(number).filter(|node| node.life == Life::default())?.worker()
 }

@@ -141,9 +141,6 @@ impl Checks {
         else {
             return Ok(());
         };
-        if let (Place::Worker(id), Some(worker)) = (entry.place, entry.worker()) {
-            i17_hosts::check(view, id.0, worker, &mut self.counts)?;
-        }
         match entry.place {
             Place::Worker(id) => self.look_at(view, id.0, &snapshot),
             Place::Door(_) | Place::Coordinator => Ok(()),
@@ -168,6 +165,7 @@ impl Checks {
         i08_removed::check(view, self.replaced.last().map(|replaced| replaced.at), snapshot)?;
         i10_memory::check(view, worker, snapshot)?;
         i12_copies::check(view, worker, snapshot)?;
+        i17_hosts::check(view, worker, &mut self.counts)?;
         self.statistics.check(view, worker, snapshot)?;
         self.shares.check(view, worker, snapshot, &mut self.counts)?;
         let awaits_side_effects = self.beside.any_pool_reads_side_effects(view);
