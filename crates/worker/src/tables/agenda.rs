@@ -43,6 +43,8 @@ pub(crate) enum Arm {
 /// The lists of one worker.
 #[derive(Debug, Default)]
 pub(crate) struct Agenda {
+    /// One of the next four lists may not be empty: a query needs none of them.
+    is_urgent: bool,
     left_limits: Vec<Departure>,
     followups: InOrder<Followup>,
     timers: InOrder<Arm>,
@@ -58,7 +60,7 @@ pub(crate) struct Agenda {
 impl Agenda {
     /// A session ends.
     pub(crate) fn end(&mut self, session: ConnId, end: SessionEnd) {
-        self.followups.push(Followup::End(session, Box::new(end)));
+        self.follow(Followup::End(session, Box::new(end)));
     }
 
     /// A session ends, and its client gets a FATAL error.
@@ -94,46 +96,52 @@ impl Agenda {
     /// A transaction is over.
     pub(crate) fn release(&mut self, permits: Option<Box<Permits>>) {
         if let Some(permits) = permits {
-            self.followups.push(Followup::Release(permits));
+            self.follow(Followup::Release(permits));
         }
     }
 
     /// A session has left the limits: before anything else, they forget it.
     pub(crate) fn leave_limits(&mut self, departure: Departure) {
+        self.is_urgent = true;
         self.left_limits.push(departure);
     }
 
     /// A session has left the queue of this limit: before everything that was noted so far, the next may be let in.
     pub(crate) fn admit(&mut self, before: Before) {
+        self.is_urgent = true;
         self.followups.push_first(Followup::Admit(before));
     }
 
     /// One session fewer is pinned in this pool.
     pub(crate) fn admit_to_pin(&mut self, pool: PoolId) {
-        self.followups.push(Followup::AdmitToPin(pool));
+        self.follow(Followup::AdmitToPin(pool));
     }
 
     /// A linked session's messages wait no longer.
     pub(crate) fn go_on(&mut self, session: ConnId) {
-        self.followups.push(Followup::GoOn(session));
+        self.follow(Followup::GoOn(session));
     }
 
     /// The state of a connection or a pool has changed: its timer is set for its next deadline, once all followups are done.
     pub(crate) fn arm(&mut self, owner: Owner) {
+        self.is_urgent = true;
         self.timers.push(Arm::Next(owner));
     }
 
     /// A pool is looked at no later than `at`.
     pub(crate) fn arm_by(&mut self, pool: PoolId, at: Time) {
+        self.is_urgent = true;
         self.timers.push(Arm::By(pool, at));
     }
 
     /// The event is not dealt with yet: this stage comes once all followups are done.
     pub(crate) fn then(&mut self, stage: Stage) {
+        self.is_urgent = true;
         self.stages.push(stage);
     }
 
     pub(crate) fn follow(&mut self, followup: Followup) {
+        self.is_urgent = true;
         self.followups.push(followup);
     }
 
@@ -163,6 +171,22 @@ impl Agenda {
     /// then servers, sessions and pools, the newest of each first.
     #[inline]
     pub(crate) fn next(&mut self) -> Option<Next> {
+        if self.is_urgent
+            && let Some(next) = self.next_urgent()
+        {
+            return Some(next);
+        }
+        if let Some(server) = self.free_servers.pop() {
+            return Some(Next::Place(server));
+        }
+        if let Some(session) = self.sessions.pop() {
+            return Some(Next::Reconsider(session));
+        }
+        self.pools_to_feed.pop().map(Next::Feed)
+    }
+
+    #[inline(never)]
+    fn next_urgent(&mut self) -> Option<Next> {
         if let Some(departure) = self.left_limits.pop() {
             return Some(Next::LeaveLimits(departure));
         }
@@ -172,16 +196,9 @@ impl Agenda {
         if let Some(timer) = self.timers.next() {
             return Some(Next::Arm(timer));
         }
-        if let Some(stage) = self.stages.next() {
-            return Some(Next::Stage(stage));
-        }
-        if let Some(server) = self.free_servers.pop() {
-            return Some(Next::Place(server));
-        }
-        if let Some(session) = self.sessions.pop() {
-            return Some(Next::Reconsider(session));
-        }
-        self.pools_to_feed.pop().map(Next::Feed)
+        let stage = self.stages.next();
+        self.is_urgent = stage.is_some();
+        stage.map(Next::Stage)
     }
 
     /// Whether a step has left nothing to be done.
