@@ -15,8 +15,8 @@ use crate::tables::stages::{InOrder, Stage};
 /// The next thing to do in a step.
 #[derive(Debug)]
 pub(crate) enum Next {
-    /// A session has left the limits. This comes before everything else: no session is let in that has left.
-    LeaveLimits(Departure),
+    /// Sessions have left the limits. This comes before everything else: no session is let in that has left.
+    LeaveLimits,
     /// A followup comes before everything but that.
     Followup(Followup),
     /// A timer may have to be set.
@@ -187,8 +187,8 @@ impl Agenda {
 
     #[inline(never)]
     fn next_urgent(&mut self) -> Option<Next> {
-        if let Some(departure) = self.left_limits.pop() {
-            return Some(Next::LeaveLimits(departure));
+        if !self.left_limits.is_empty() {
+            return Some(Next::LeaveLimits);
         }
         if let Some(followup) = self.followups.next() {
             return Some(Next::Followup(followup));
@@ -199,6 +199,11 @@ impl Agenda {
         let stage = self.stages.next();
         self.is_urgent = stage.is_some();
         stage.map(Next::Stage)
+    }
+
+    /// The next of the sessions that have left the limits.
+    pub(crate) fn next_departure(&mut self) -> Option<Departure> {
+        self.left_limits.pop()
     }
 
     /// Whether a step has left nothing to be done.
@@ -305,8 +310,8 @@ mod tests {
         agenda.arm_by(PoolId(3), Time(4));
         agenda.admit_to_pin(PoolId(5));
         agenda.leave_limits(Departure { session: conn(6), ticket: None, outcome: None });
+        assert!(matches!(agenda.next(), Some(Next::LeaveLimits)) && agenda.next_departure().is_some());
         let mut next = || agenda.next();
-        assert!(matches!(next(), Some(Next::LeaveLimits(_))));
         assert!(matches!(next(), Some(Next::Followup(Followup::AdmitToPin(PoolId(5))))));
         assert!(matches!(next(), Some(Next::Arm(Arm::Next(_)))));
         assert!(matches!(next(), Some(Next::Arm(Arm::By(PoolId(3), Time(4))))));
