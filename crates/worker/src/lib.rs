@@ -295,8 +295,9 @@ impl Tables {
             Event::RoundEnded => {
                 if step.plan.stopping.walks() {
                     departures::look_who_leaves(self, step);
+                    return step.agenda.then(Stage::EndRound);
                 }
-                step.agenda.then(Stage::EndRound);
+                rounds::round_ended(sessions, servers, pools, step);
             }
         }
     }
@@ -455,7 +456,10 @@ fn queries_shown(pools: &Pools, caches: &Caches, look: Look) -> Vec<QueryCounts>
 
 impl machine::Machine for Worker {
     fn step(&mut self, now: Time, board: &Board, event: Event<'_>, actions: &mut Actions) {
-        let event = self.change_plan(event);
+        let event = match event {
+            Event::Mail(_) | Event::Renewed { .. } => self.change_plan(event),
+            event => return self.take_step(now, board, actions, |tables, step| tables.dispatch(step, event)),
+        };
         self.take_step(now, board, actions, |tables, step| {
             if let Some(event) = event {
                 tables.dispatch(step, event);
