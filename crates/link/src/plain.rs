@@ -80,13 +80,13 @@ impl<'a> Plain<'_, 'a> {
     /// parameters, which no other session has set and no report of the pool's servers changes, and nothing else of another session.
     #[inline(always)]
     #[must_use]
-    pub fn fits(&mut self, messages: &[u8], names: &ServerNames) -> bool {
-        let Plain(Link { session, server, pool, .. }) = self;
+    pub fn fits(&self, messages: &[u8], names: &mut ServerNames) -> bool {
+        let Plain(Link { conn, session, server, pool, .. }) = self;
         let is_alike = session.confirmed && Arc::ptr_eq(&session.parameters, &server.kept.parameters);
         let is_current = pool.welcome.edition() == session.own.edition;
         let has_others = !server.kept.owners.of_sessions().without(session.own.now).is_empty();
         let is_as_it_is = is_alike && is_current && !has_others && server.kept.session_state.is_none();
-        is_as_it_is && names.keeps(session, &server.kept, messages) && self.may_begin()
+        is_as_it_is && names.keeps(*conn, session, &server.kept, messages) && self.may_begin()
     }
 
     /// Whether neither the client's last message nor an answer is under way.

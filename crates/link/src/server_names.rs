@@ -14,6 +14,7 @@
 //!
 //! PostgreSQL manual, "application_name", "log_line_prefix".
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use machine::Settings;
@@ -22,10 +23,11 @@ use memchr::memchr_iter;
 use session_state::parameters::{Interned, Parameters, Tracked, clean_application_name};
 use settings::{NamePart, ServerName};
 use sql::WantedTag;
+use units::ConnId;
 
 use crate::first_text::first_text;
 use crate::server::{Kept, ShownName};
-use crate::session::{NameShown, Session};
+use crate::session::Session;
 
 /// PostgreSQL cuts longer names to this: NAMEDATALEN less one.
 const NAME_LEN_MAX: usize = 63;
@@ -33,11 +35,21 @@ const NAME_LEN_MAX: usize = 63;
 /// The template, and what is made of it once.
 #[derive(Debug, Default)]
 pub struct ServerNames {
-    template: Arc<ServerName>,
+    template: ServerName,
     /// A name depends on the text that a session gets its server for.
     depends_on_text: bool,
     /// By the places of its tags.
     tags: Vec<WantedTag>,
+    /// The names of sessions that have been linked, where they do not depend on the text.
+    names: BTreeMap<ConnId, SessionName>,
+}
+
+/// The name that servers have for a session.
+#[derive(Debug)]
+struct SessionName {
+    /// The parameters that it was made of.
+    parameters: Arc<Parameters>,
+    name: Box<[u8]>,
 }
 
 /// The name that a server has, and the one that it gets.
@@ -50,13 +62,13 @@ pub struct Renaming {
 impl ServerNames {
     #[must_use]
     pub fn of(settings: &Settings) -> ServerNames {
-        let template = Arc::new(settings.global.startup.server_application_name.clone());
+        let template = settings.global.startup.server_application_name.clone();
         let depends_on_text = template.parts().any(|part| matches!(part, NamePart::Tag(_) | NamePart::Class));
         let tags = template.parts().filter_map(|part| match part {
             NamePart::Tag(key) => Some(WantedTag::new(key.as_bytes())),
             _ => None,
         });
-        ServerNames { tags: tags.collect(), depends_on_text, template }
+        ServerNames { tags: tags.collect(), names: BTreeMap::new(), depends_on_text, template }
     }
 
     /// Whether servers have other names than their clients.
@@ -100,25 +112,31 @@ impl ServerNames {
 
     /// Whether a server keeps its name when this session gets it for `text`.
     #[inline(always)]
-    pub(crate) fn keeps(&self, session: &mut Session, kept: &Kept, text: &[u8]) -> bool {
-        if self.are_used() { self.has_name_for(session, kept, text) } else { kept.shown_name.is_none() }
+    pub(crate) fn keeps(&mut self, conn: ConnId, session: &Session, kept: &Kept, text: &[u8]) -> bool {
+        if self.are_used() { self.has_name_for(conn, session, kept, text) } else { kept.shown_name.is_none() }
     }
 
     #[inline(never)]
-    fn has_name_for(&self, session: &mut Session, kept: &Kept, text: &[u8]) -> bool {
+    fn has_name_for(&mut self, conn: ConnId, session: &Session, kept: &Kept, text: &[u8]) -> bool {
         if self.depends_on_text {
             return false;
         }
-        let is_known = session.shown_name.as_ref().is_some_and(|known| {
-            Arc::ptr_eq(&known.template, &self.template) && Arc::ptr_eq(&known.parameters, &session.parameters)
-        });
-        if !is_known {
-            let name = self.name_with(session, "", b"").into();
-            let (template, parameters) = (Arc::clone(&self.template), Arc::clone(&session.parameters));
-            session.shown_name = Some(Box::new(NameShown { template, parameters, name }));
-        }
-        let has_it = session.shown_name.as_ref().is_some_and(|known| *known.name == *kept.name_at_postgresql());
+        let found = self.names.get(&conn).filter(|known| Arc::ptr_eq(&known.parameters, &session.parameters));
+        let has_it = match found {
+            Some(known) => *known.name == *kept.name_at_postgresql(),
+            None => {
+                let name: Box<[u8]> = self.name_with(session, "", b"").into();
+                let has_it = *name == *kept.name_at_postgresql();
+                self.names.insert(conn, SessionName { parameters: Arc::clone(&session.parameters), name });
+                has_it
+            }
+        };
         has_it && !mentions_name(text)
+    }
+
+    /// A session has ended.
+    pub fn forget(&mut self, conn: ConnId) {
+        self.names.remove(&conn);
     }
 
     /// A session gets a server: what the server's name becomes, besides its other parameters. From now on the server's parameters

@@ -9,7 +9,6 @@ use session_state::parameter_set::ParameterSet;
 use session_state::parameters::Parameters;
 use session_state::prepared::StatementNames;
 use session_state::unnamed::Unnamed;
-use settings::ServerName;
 use units::Time;
 
 use crate::charge::Origin;
@@ -312,13 +311,4 @@ pub enum Admission {
 pub enum Rest {
     Forward,
     Discard,
-}
-
-/// The name that servers have for a session, where it does not depend on the text.
-#[derive(Debug)]
-pub(crate) struct NameShown {
-    /// The template and the parameters that it was made of.
-    pub(crate) template: Arc<ServerName>,
-    pub(crate) parameters: Arc<Parameters>,
-    pub(crate) name: Box<[u8]>,
 }

@@ -178,6 +178,7 @@ pub(crate) fn take_out(
 pub(crate) fn close_session(sessions: &mut Sessions, step: &mut Step<'_>, conn: ConnId, last_words: bool) {
     if sessions.remove(conn).is_some() {
         sessions.departing -= 1;
+        step.caches.server_names.forget(conn);
         step.actions.push(Action::Close { conn, last_words });
     }
 }

@@ -62,8 +62,8 @@ pub(crate) fn begin(
     let is_fresh =
         !is_stale(step.now, server, &step.plan.settings) && !is_expired(step.now, server, pool, &step.plan.settings);
     let mut link = Link::new((conn, session), (server_id, server), pool);
-    let names = &step.caches.server_names;
-    if !may_take || !is_fresh || !link.plain().is_some_and(|mut plain| plain.fits(bytes, names)) {
+    let names = &mut step.caches.server_names;
+    if !may_take || !is_fresh || !link.plain().is_some_and(|plain| plain.fits(bytes, names)) {
         return AtOnce::Declined;
     }
     link.session_mut().requests(step.now);
@@ -111,7 +111,7 @@ fn serve(
     let inbox = session.incoming_mut().take_inbox();
     let source = step.actions.next_kept();
     let mut link = Link::new((conn, session), server, pool);
-    if !link.plain().is_some_and(|mut plain| plain.fits(&inbox, &step.caches.server_names)) {
+    if !link.plain().is_some_and(|plain| plain.fits(&inbox, &mut step.caches.server_names)) {
         link.session_mut().incoming_mut().put_back(inbox);
         return AtOnce::Declined;
     }
