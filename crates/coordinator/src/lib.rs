@@ -1,8 +1,8 @@
 //! Which pool lives on which workers, and capacity as tokens: the one place that knows all limits.
 //!
-//! A token is the right to have one server connection. A worker requests one before it opens a server, and the token
-//! comes back when that server is closed; a server that is lent takes its token along. So no limit is ever exceeded
-//! (I5), whatever the order in which messages arrive: everything late is late on the safe side.
+//! A token is the right to have one server connection. A worker, or a process that has joined (`units::Holder`), requests one before it
+//! opens a server, and the token comes back when that server is closed; a server that is lent takes its token along. So no limit is ever
+//! exceeded (I5), whatever the order in which messages arrive: everything late is late on the safe side.
 //!
 //! ```text
 //!   worker ──RequestServer──► coordinator ──Granted──► worker: opens, uses, closes ──Freed──► coordinator

@@ -9,7 +9,9 @@
 //! | [`Plain::send_query`] | one Query, alone, whose text has no effect but its answer |
 //! | [`pass`] | Describe of a portal, Execute, Sync behind a Bind |
 //! | [`Plain::answered`] | messages that concern the client alone, up to the ReadyForQuery after which it is owed nothing |
-//! | [`Plain::release`] | the end of the link |
+//! | [`Plain::end`] | the end of the link |
+//!
+//! [`pass`] and [`passed`] serve special links as well: the general walkers call them before each message that they read themselves.
 //!
 //! //= pg18 protocol-flow#PROTOCOL-FLOW-SIMPLE-QUERY
 //! //= pg18 protocol-flow#PROTOCOL-FLOW-EXT-QUERY

@@ -9,6 +9,9 @@
 //! | a server | [`ServerFacts::special`](crate::server::ServerFacts::special) |
 //! | a pool | [`Rules`](crate::pool::Rules), when they are made of settings |
 //!
+//! A new field of the first two has to be dealt with where they are taken apart. A fact that is forgotten inside a part, or in a pool, is found by
+//! simulated worlds only.
+//!
 //! Two kinds of conditions are no bits: those that change with every message (answers owed, bytes half read), and those that matter only at
 //! the beginning or the end of a link. [`plain`](crate::plain) checks them where they matter.
 

@@ -1,4 +1,5 @@
-//! A worker's observations of hosts: at which of them servers cannot be opened, and at which they log in.
+//! A worker's observations of the hosts of databases with several: at which of them servers cannot be opened, and at which they log in. No other
+//! worker is told of a database's only host.
 //!
 //! | a login fails because | it is passed over by |
 //! |---|---|
