@@ -140,7 +140,7 @@ pub struct ServerLimits {
 /// A pool has two sides: it is where sessions have logged in, `session.pool()`, and it lends its servers, `server.pool()`. Code that has a
 /// session and its server asks the session's pool for the first group of fields, and the server's pool for the second.
 ///
-/// A session gets a server of its own pool, so a function with both has one `&mut Pool` for the two. [`join`](crate::joining::join) asserts it.
+/// A session gets a server of its own pool, so a function with both has one `&mut Pool` for the two. [`Link::new`](crate::link::Link::new) asserts it.
 #[derive(Debug)]
 pub struct Pool {
     pub(crate) id: PoolId,
