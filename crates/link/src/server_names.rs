@@ -110,14 +110,14 @@ impl ServerNames {
         cut(clean_application_name(&name))
     }
 
-    /// Whether a server keeps its name when this session gets it for `text`.
+    /// Whether a server keeps its name when this session gets it for these messages.
     #[inline(always)]
-    pub(crate) fn keeps(&mut self, conn: ConnId, session: &Session, kept: &Kept, text: &[u8]) -> bool {
-        if self.are_used() { self.has_name_for(conn, session, kept, text) } else { kept.shown_name.is_none() }
+    pub(crate) fn keeps(&mut self, conn: ConnId, session: &Session, kept: &Kept, messages: &[u8]) -> bool {
+        if self.are_used() { self.has_name_for(conn, session, kept, messages) } else { kept.shown_name.is_none() }
     }
 
     #[inline(never)]
-    fn has_name_for(&mut self, conn: ConnId, session: &Session, kept: &Kept, text: &[u8]) -> bool {
+    fn has_name_for(&mut self, conn: ConnId, session: &Session, kept: &Kept, messages: &[u8]) -> bool {
         if self.depends_on_text {
             return false;
         }
@@ -131,7 +131,8 @@ impl ServerNames {
                 has_it
             }
         };
-        has_it && !mentions_name(text)
+        // The text may be that of a statement which a Bind names.
+        has_it && !mentions_name(first_text(session, messages).unwrap_or_default())
     }
 
     /// A session has ended.
