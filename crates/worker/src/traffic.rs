@@ -493,7 +493,7 @@ impl Tables {
     /// Bytes of a server.
     pub(crate) fn server_received(&mut self, step: &mut Step<'_>, conn: ConnId, bytes: &[u8]) {
         match step.caches.screen {
-            None => self.server_said(step, conn, bytes),
+            None => self.server_said(step, conn, bytes, Source::Chunk),
             Some(screen) => self.server_said_within(step, conn, bytes, screen),
         }
     }
@@ -504,19 +504,30 @@ impl Tables {
         let found = self.servers.get(conn).filter(|server| server.session().is_some());
         let incoming = found.map(|server| server.incoming());
         let Some(stopped) = incoming.and_then(|said| screen.stops(said.skip(), said.inbox(), bytes, false)) else {
-            return self.server_said(step, conn, bytes);
+            return self.server_said(step, conn, bytes, Source::Chunk);
         };
-        if stopped.at > 0 {
-            self.server_said(step, conn, &bytes[..stopped.at]);
+        let (passed, rest) = bytes.split_at(stopped.at);
+        if !passed.is_empty() {
+            self.server_said(step, conn, passed, Source::Chunk);
         }
-        // What came before may have ended it.
-        if self.servers.get(conn).is_some_and(|server| server.session().is_some()) {
-            let (code, why) = (stopped.why.code(), CloseReason::Barred { what: stopped.why });
-            lost_servers::server_lost(&mut self.sessions, &mut self.servers, &mut self.pools, step, conn, code, why);
+        match self.servers.get(conn) {
+            Some(server) if server.session().is_some() => {
+                let (code, why) = (stopped.why.code(), CloseReason::Barred { what: stopped.why });
+                let (sessions, servers, pools) = (&mut self.sessions, &mut self.servers, &mut self.pools);
+                lost_servers::server_lost(sessions, servers, pools, step, conn, code, why);
+            }
+            // What came before has ended its session's transaction: the message reaches no client.
+            Some(_) => {
+                let (rest, source) = (rest.to_vec(), step.actions.next_kept());
+                self.server_said(step, conn, &rest, source);
+                step.actions.keep(rest);
+            }
+            // Or it has ended the server.
+            None => {}
         }
     }
 
-    fn server_said(&mut self, step: &mut Step<'_>, conn: ConnId, bytes: &[u8]) {
+    fn server_said(&mut self, step: &mut Step<'_>, conn: ConnId, bytes: &[u8], source: Source) {
         match self.servers.get(conn).map(|server| server.state()) {
             None => {}
             Some(ServerState::Connecting) => server_logins::server_answered(
@@ -531,7 +542,7 @@ impl Tables {
             Some(ServerState::Own(_)) => {
                 replicating::own_server_said(&mut self.sessions, &mut self.servers, &mut self.pools, step, conn, bytes)
             }
-            Some(_) => self.answers(step, conn, bytes, Source::Chunk),
+            Some(_) => self.answers(step, conn, bytes, source),
         }
     }
 
@@ -558,7 +569,9 @@ impl Tables {
                     plain.pass_on(bytes.len());
                     let id = *id;
                     step.actions.send(id, source, 0, bytes.len());
-                    let may_end = status == Some(Status::Idle) && !is_special;
+                    // Behind these bytes more of its own may be read in this step, if some were stopped.
+                    let is_all = step.caches.screen.is_none();
+                    let may_end = status == Some(Status::Idle) && !is_special && is_all;
                     if may_end && links::end_plainly(plain, step) {
                         let began = links::serve_next(&mut self.sessions, (conn, server), pool, step);
                         return self.go_on_with(step, conn, began);
