@@ -621,21 +621,36 @@ impl Work {
 
 #[cfg(test)]
 mod tests {
-    use units::StatementRow;
+    use std::sync::Arc;
+
+    use connections::databases::{Address, Database, Host};
+    use connections::encryption::Encryption;
+    use session_state::parameters::Tracked;
+    use units::{ConnId, Kind, PoolId, Serial, StatementRow};
 
     use super::*;
+    use crate::server::Server;
+
+    fn server(now: Time) -> Server {
+        let host = Arc::new(Address { host: Host::Unix("/run".into()), port: 5432 });
+        let name = (Serial(1), ConnId::new(Kind::Server, 0, 0, 0));
+        let database = Arc::new(Database::new("d", Vec::new()));
+        let identity = Identity::new(name, &host, Encryption::in_the_clear(&host), database, 0, now);
+        Server::connecting(now, PoolId(0), identity, Arc::new(Tracked::new(&[]).empty()))
+    }
 
     #[test]
     fn an_answer_that_nobody_waited_for_is_not_charged_to_the_next_session() {
         let (at, row) = (Time(5), StatementRow::new(2, 0));
-        let mut lease = Lease::of(at, 1);
-        lease.tally.sent(1_000_000);
-        lease.tally.completed(b"SELECT 1000\0");
-        lease.tally.failed();
-        lease.has_attempted = true;
-        lease = Lease::of(at, 2);
-        let call = lease.tally.ready(Some(row), 3, at, at).expect("a Query is a call");
+        let mut server = server(at);
+        server.linked(at, 1);
+        server.lease.tally.sent(1_000_000);
+        server.lease.tally.completed(b"SELECT 1000\0");
+        server.lease.tally.failed();
+        server.lease.has_attempted = true;
+        server.linked(at, 2);
+        let call = server.lease.tally.ready(Some(row), 3, at, at).expect("a Query is a call");
         assert_eq!((call.rows, call.bytes, call.queued_us, call.failed), (0, 0, 2, false));
-        assert!(!lease.has_attempted);
+        assert!(!server.lease.has_attempted && server.lease.waited_us() == 2);
     }
 }
