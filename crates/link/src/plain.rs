@@ -153,7 +153,7 @@ impl<'a> Plain<'_, 'a> {
             && pool.rules.ends_links_plainly
             && !pool.is_removed()
             && pool.servers.local_buffers() != LocalBuffers::SetNow
-            && pool.rules.is_armed(session, now)
+            && pool.rules.is_armed_idle(session, now)
     }
 
     /// The transaction is over: the session and the server are free.

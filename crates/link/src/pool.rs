@@ -112,10 +112,16 @@ impl Rules {
         self.fidelity != Fidelity::Classic
     }
 
-    /// Whether the timer of a session without a server, whose state begins now, is early enough already. Usually it is.
+    /// Whether the timer of a session that begins to wait now is early enough already. Usually it is.
     #[inline]
     pub fn is_armed(&self, session: &Session, now: Time) -> bool {
         self.waiting_min.is_none_or(|shortest| session.armed.is_by(now + shortest))
+    }
+
+    /// The same of a session that has released its server and does not wait.
+    #[inline]
+    pub fn is_armed_idle(&self, session: &Session, now: Time) -> bool {
+        self.client_idle_timeout.is_none_or(|timeout| session.armed.is_by(now + timeout))
     }
 
     /// Whether any timeout runs while a session is linked.

@@ -323,7 +323,7 @@ pub(crate) fn release_if_done(
     let is_watched = is_limited || servers.chaos.is_some();
     let has_subscriptions = session.tracker().is_some_and(|tracker| tracker.notifications.subscriptions().is_some());
     let is_read = session.flow().is_reading() && session.flow().is_clear();
-    let is_armed = pool.rules().is_armed(session, step.now) && !pool.is_removed();
+    let is_armed = pool.rules().is_armed_idle(session, step.now) && !pool.is_removed();
     if returns_pin_permit
         || resets
         || is_watched
@@ -367,7 +367,7 @@ fn let_go(
     let pool = &pools[session.pool()];
     let limited = session.claim().admission() != Admission::Not || session.claim().permits().is_some();
     let has_subscriptions = session.tracker().is_some_and(|tracker| tracker.notifications.subscriptions().is_some());
-    let (id, removed, is_armed) = (pool.id(), pool.is_removed(), pool.rules().is_armed(session, step.now));
+    let (id, removed, is_armed) = (pool.id(), pool.is_removed(), pool.rules().is_armed_idle(session, step.now));
     let paused = !session.flow().is_reading() || !session.flow().is_clear();
     let has_more = !session.incoming().inbox().is_empty();
     if returns_pin_permit {
