@@ -81,6 +81,7 @@ macro_rules! kinds {
     };
 }
 
+// Another process gets these numbers in an online upgrade: a new kind comes last, or `handover::FORMAT` changes.
 kinds! {
     /// Tables, views, sequences, functions, types in the session's temporary schema.
     TEMPORARY = 0, "temporary objects", Word(Marks::TEMPORARY), TEMPORARY, UntilGone(Marks::RELATIONS.and(Marks::ROUTINES));

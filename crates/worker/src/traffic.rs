@@ -343,9 +343,9 @@ impl Tables {
     #[inline]
     pub(crate) fn place(&mut self, step: &mut Step<'_>, server: ConnId) {
         // Deliberate faults are only in the general path.
-        let is_special = links::is_special(&self.servers, step.plan) || machine::sabotage::is_on(&step.plan.settings);
+        let avoids = links::avoids_fast_case(&self.servers, step.plan) || machine::sabotage::is_on(&step.plan.settings);
         let began = match self.servers.get_mut(server) {
-            Some(value) if self.limiters.is_none() && !is_special => {
+            Some(value) if self.limiters.is_none() && !avoids => {
                 let pool = &mut self.pools[value.pool()];
                 links::serve_next(&mut self.sessions, (server, value), pool, step)
             }
@@ -549,7 +549,7 @@ impl Tables {
     /// Bytes of a server that has logged in.
     #[inline(always)]
     fn answers(&mut self, step: &mut Step<'_>, conn: ConnId, bytes: &[u8], source: Source) {
-        let is_special = links::is_special(&self.servers, step.plan);
+        let avoids = links::avoids_fast_case(&self.servers, step.plan);
         let server = &mut self.servers.table[conn];
         server.count_drained(bytes.len());
         let client = server.session();
@@ -571,7 +571,7 @@ impl Tables {
                     step.actions.send(id, source, 0, bytes.len());
                     // Behind these bytes more of its own may be read in this step, if some were stopped.
                     let is_all = step.caches.screen.is_none();
-                    let may_end = status == Some(Status::Idle) && !is_special && is_all;
+                    let may_end = status == Some(Status::Idle) && !avoids && is_all;
                     if may_end && links::end_plainly(plain, step) {
                         let began = links::serve_next(&mut self.sessions, (conn, server), pool, step);
                         return self.go_on_with(step, conn, began);

@@ -52,7 +52,7 @@ pub(crate) fn begin(
     bytes: &[u8],
     class: ClassId,
 ) -> AtOnce {
-    if is_special(servers, step.plan) || step.plan.settings.global.servers.server_round_robin {
+    if avoids_fast_case(servers, step.plan) || step.plan.settings.global.servers.server_round_robin {
         return AtOnce::Declined;
     }
     // Without one the session waits.
@@ -128,9 +128,9 @@ fn serve(
     AtOnce::Linked(conn)
 }
 
-/// Whether all links must take the general path.
+/// Whether all links take the general path: a shutdown has begun, or tests disturb servers on purpose.
 #[inline]
-pub(crate) fn is_special(servers: &Servers, plan: &Plan) -> bool {
+pub(crate) fn avoids_fast_case(servers: &Servers, plan: &Plan) -> bool {
     plan.stopping.has_begun() || servers.chaos.is_some()
 }
 
