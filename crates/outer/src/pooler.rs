@@ -269,7 +269,13 @@ impl Pooler {
 impl Drop for Pooler {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            eprintln!("the pooler's log ends with:\n{}", program::last_lines(&self.log(), 30));
+            let log = self.log();
+            // In a long log the end does not show it.
+            for panic in log.lines().filter(|line| line.contains(" panic in ") || line.contains("panicked at")).take(3)
+            {
+                eprintln!("the pooler's log has: {panic}");
+            }
+            eprintln!("the pooler's log ends with:\n{}", program::last_lines(&log, 30));
         }
         let _ = self.process.kill();
         let _ = self.process.wait();
