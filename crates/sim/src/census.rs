@@ -132,6 +132,7 @@ census! {
         short_reads = "short_reads",
         returned_mail = "returned_mail",
         late_boards = "late_boards",
+        old_clocks = "old_clocks",
         lends = "lends",
         pools_forgotten = "pools_forgotten",
     }

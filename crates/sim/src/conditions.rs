@@ -75,6 +75,8 @@ pub struct Faults {
     pub late_board: u32,
     /// A round begins late, as after a long step.
     pub late_round: u32,
+    /// A round has a clock that was read a while ago.
+    pub old_clock: u32,
     /// One in so many steps of workers panics; 0: none.
     pub panics: u64,
 }
@@ -92,6 +94,7 @@ impl Faults {
             full_mailbox: maybe(400, 500),
             late_board: maybe(500, 900),
             late_round: maybe(400, 100),
+            old_clock: 0,
             panics: 0,
             every: if random.chance(600) { random.skewed(20_000, 5_000_000) } else { 0 },
         }

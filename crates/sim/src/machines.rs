@@ -68,6 +68,8 @@ pub(crate) struct Node {
     computed: Vec<(ConnId, Done)>,
     secured: Vec<ConnId>,
     wake_at: u64,
+    /// What it takes for the time: read once a round.
+    clock: u64,
     pub(crate) board: Board,
     /// This round used an older board.
     pub(crate) board_is_late: bool,
@@ -89,6 +91,7 @@ impl Node {
             computed: Vec::new(),
             secured: Vec::new(),
             wake_at: u64::MAX,
+            clock: 0,
             board: Board::new(workers),
             board_is_late: false,
             actions: Actions::new(),
@@ -185,8 +188,13 @@ impl Node {
         true
     }
 
-    pub(crate) fn is_due(&self, now: u64) -> bool {
-        self.machinery.machine().next_deadline().is_some_and(|at| at.0 <= now)
+    /// Reads the clock. It never goes back.
+    pub(crate) fn read_clock(&mut self, now: u64) {
+        self.clock = self.clock.max(now);
+    }
+
+    pub(crate) fn is_due(&self) -> bool {
+        self.machinery.machine().next_deadline().is_some_and(|at| at.0 <= self.clock)
     }
 
     /// When the next round is due by what is there for it.
@@ -199,9 +207,9 @@ impl Node {
     }
 
     /// One step of the machine. The actions must be given back by `stepped`.
-    pub(crate) fn step(&mut self, now: u64, event: Event<'_>) -> Actions {
+    pub(crate) fn step(&mut self, event: Event<'_>) -> Actions {
         let mut actions = std::mem::take(&mut self.actions);
-        self.machinery.machine_mut().step(Time(now), &self.board, event, &mut actions);
+        self.machinery.machine_mut().step(Time(self.clock), &self.board, event, &mut actions);
         actions
     }
 
@@ -295,7 +303,9 @@ impl Machines {
 
     /// The door accepts a connection. Returns its id there.
     pub(crate) fn accept(&mut self, now: u64, from: Address) -> Option<(u16, ConnId)> {
-        match &mut self.node_mut(DOOR).machinery {
+        let node = self.node_mut(DOOR);
+        node.read_clock(now);
+        match &mut node.machinery {
             Machinery::Door(door) => door.accept(Time(now), from).map(|conn| (DOOR, conn)),
             Machinery::Coordinator(_) | Machinery::Worker(_) => unreachable!("the first node is the door's"),
         }

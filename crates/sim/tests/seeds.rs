@@ -39,6 +39,7 @@ fn whatever_the_seed_brings() {
         "{census:?}"
     );
     assert!(census.world.hosts_down > 100 && census.world.moves_checked > 100, "{census:?}");
+    assert!(census.network.old_clocks > 1_000, "{census:?}");
 }
 
 #[test]

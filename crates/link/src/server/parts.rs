@@ -564,10 +564,10 @@ impl Work {
         self.since = now;
     }
 
-    /// It is idle, and has been since `since`: on its way from another worker it had no work.
+    /// It is idle, and has been since `since` by the clock of the worker that has lent it: on its way it had no work. That clock may be ahead of
+    /// this worker's, as each worker reads the clock once a round.
     pub fn idle_since(&mut self, since: Time) {
-        debug_assert!(since <= self.since, "it was idle before it came");
-        self.since = since;
+        self.since = since.min(self.since);
     }
 
     /// When a session last had it.

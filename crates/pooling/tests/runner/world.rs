@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
+use std::time::Duration;
 
 use machine::{Action, Actions, Event, Evidence, Inquiry, Machine, Mail, Outside, Place, Secure, Settings, ToWorker};
 use pooling::{Coordinator, Door, Worker};
@@ -44,6 +45,8 @@ pub(crate) struct World {
     pub(crate) coordinator: Coordinator,
     pub(crate) workers: Vec<Worker>,
     pub(crate) lives: Vec<Life>,
+    /// How long ago each worker has read its clock.
+    pub(crate) clock_ages: Vec<Duration>,
     pub(crate) sockets: Vec<Socket>,
     pub(crate) report: Report,
     /// Servers log in by themselves.
@@ -89,6 +92,7 @@ impl World {
             coordinator: Coordinator::new(count, Arc::clone(&shared)),
             workers: (0..count).map(worker).collect(),
             lives: vec![Life::default(); usize::from(count)],
+            clock_ages: vec![Duration::ZERO; usize::from(count)],
             sockets: Vec::new(),
             report: Report::default(),
             automatic: true,
@@ -156,7 +160,7 @@ impl World {
     pub(crate) fn step(&mut self, place: Place, event: Event<'_>) -> bool {
         let chunk = if let Event::Received { bytes, .. } = &event { *bytes } else { &[] };
         let mut actions = std::mem::take(&mut self.actions);
-        let (now, board) = (self.now, self.board.clone());
+        let (now, board) = (Time(self.now.micros_since(Time::ZERO + self.clock_age(place))), self.board.clone());
         self.machine(place).step(now, &board, event, &mut actions);
         self.check(place);
         let mut list = actions.take();
@@ -534,14 +538,23 @@ impl World {
         }
     }
 
+    /// How long ago a machine has read its clock.
+    fn clock_age(&self, place: Place) -> Duration {
+        match place {
+            Place::Worker(worker) => self.clock_ages[usize::from(worker.0)],
+            Place::Door(_) | Place::Coordinator => Duration::ZERO,
+        }
+    }
+
     /// Lets time pass, stopping wherever a deadline is.
     pub(crate) fn wait(&mut self, until: Time) -> Result<(), String> {
         for _ in 0..100_000 {
             let mut places = vec![Place::Door(DoorId(0)), Place::Coordinator];
             places.extend((0..self.workers.len()).map(|worker| Place::Worker(WorkerId(worker as u16))));
-            let next = places
-                .into_iter()
-                .filter_map(|place| self.machine(place).next_deadline().map(|at| (at.max(self.now), place)));
+            let next = places.into_iter().filter_map(|place| {
+                let seen_at = self.machine(place).next_deadline()? + self.clock_age(place);
+                Some((seen_at.max(self.now), place))
+            });
             match next.min().filter(|(at, _)| *at <= until) {
                 Some((at, place)) => {
                     self.now = at;

@@ -170,6 +170,7 @@ impl Plan {
         plan.promises = Promises::draw(wishes, is_plain);
         if !is_plain {
             plan.faults.panics = panics(wishes);
+            plan.faults.old_clock = old_clock(wishes.seed);
             plan.spread();
             plan.limit_uses();
         }
@@ -385,6 +386,12 @@ fn encryption(seed: u64) -> (SslMode, bool) {
 fn panics(wishes: &Wishes) -> u64 {
     let mut random = Random::new(wishes.seed ^ 0x7061_6e69_6300);
     if random.chance(30) || wishes.panics { random.skewed(200, 20_000) } else { 0 }
+}
+
+/// Per mille of rounds.
+fn old_clock(seed: u64) -> u32 {
+    let mut random = Random::new(seed ^ 0x636c_6f63_6b00);
+    if random.chance(500) { random.skewed(1, 300) as u32 } else { 0 }
 }
 
 /// The values between which the seed decides. Other fidelities must be requested: about one new world in a thousand

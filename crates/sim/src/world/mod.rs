@@ -65,6 +65,8 @@ pub struct World {
     serving_clients: bool,
     /// When workers panic, so that all else stays as it is.
     panics: Random,
+    /// Which rounds have an old clock.
+    clocks: Random,
     /// What the administrator orders.
     orders: orders::Administrator,
     hosts: hosts::Hosts,
@@ -75,6 +77,7 @@ impl World {
     pub fn new(plan: Plan, trace: Trace) -> World {
         let book = Rc::default();
         let panics = Random::new(plan.seed ^ 0x7061_6e69_6373);
+        let clocks = Random::new(plan.seed ^ 0x636c_6f63_6b73);
         let orders = orders::Administrator::new(plan.seed);
         let hosts = hosts::Hosts::new(&plan);
         let mut course = Course::new(plan, trace);
@@ -94,6 +97,7 @@ impl World {
             adopting: None,
             serving_clients: false,
             panics,
+            clocks,
             orders,
             hosts,
         }

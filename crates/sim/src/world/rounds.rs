@@ -12,12 +12,16 @@ use super::panics::{self, AtStake};
 use super::{World, orders, siblings};
 use crate::agenda::Happening;
 use crate::checks::{Checks, WorldView, i08_last_words, i10_memory, i14_classes};
-use crate::course::Finding;
+use crate::course::{Course, Finding};
 use crate::link::{LinkId, Peer};
 use crate::machines::Letter;
 use crate::network::Network;
 use crate::plan::hosts::Place;
 use crate::postgres::Postgres;
+use crate::random::Random;
+
+/// How long ago a thread may have read its clock when it reads its mail, in microseconds.
+const OLD_CLOCK_US: u64 = 5_000;
 
 /// The most bytes of one read.
 const READ_LEN_MAX: usize = 64 * 1024;
@@ -29,6 +33,8 @@ impl World {
             return;
         }
         course.census.world.rounds += 1;
+        let clock = read_clock(course, &mut self.clocks);
+        pooler.machines.node_mut(node).read_clock(clock);
         let late = course.random.chance(course.plan.faults.late_board);
         pooler.machines.node_mut(node).board_is_late = late;
         if late {
@@ -48,7 +54,7 @@ impl World {
             }
         }
         self.deliver_socket_events(node);
-        if self.pooler.machines.node(node).is_due(self.course.now()) {
+        if self.pooler.machines.node(node).is_due() {
             self.step(node, Event::DeadlineReached, &[]);
         }
         if self.step(node, Event::RoundEnded, &[]) {
@@ -201,7 +207,7 @@ impl World {
         self.pooler.note_event(&mut self.course, node, &event);
         let at_stake = AtStake::of(&event);
         let panics = panics::is_now(self, node, &at_stake);
-        let mut actions = self.pooler.machines.node_mut(node).step(now, event);
+        let mut actions = self.pooler.machines.node_mut(node).step(event);
         if panics {
             panics::happen(self, node, at_stake, &actions);
             return true;
@@ -442,6 +448,16 @@ pub(super) fn close_link(world: &mut World, id: LinkId) {
         checks.limits.closed(database, link.pooler.counted.take());
     }
     pooler.network.close_pooler(course, id);
+}
+
+/// The time that a thread reads. It may be stopped after it has read its clock, and other threads are not.
+fn read_clock(course: &mut Course, random: &mut Random) -> u64 {
+    let now = course.now();
+    if !random.chance(course.plan.faults.old_clock) {
+        return now;
+    }
+    course.census.network.old_clocks += 1;
+    now.saturating_sub(random.skewed(1, OLD_CLOCK_US))
 }
 
 /// The pooler sends something to PostgreSQL.

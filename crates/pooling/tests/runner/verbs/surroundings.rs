@@ -50,6 +50,13 @@ pub(crate) fn run(world: &mut World, mut words: Words<'_>) -> Result<(), String>
         }
         return words.end();
     }
+    if words.eat("clock of worker") {
+        let worker: usize = words.number("the worker")?;
+        if words.eat("is behind by") {
+            world.clock_ages[worker - 1] = settings::span(words.bare("how far")?)?;
+        }
+        return words.end();
+    }
     if words.eat("control answers") {
         return control_answers(world, words);
     }
