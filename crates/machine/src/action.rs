@@ -301,7 +301,7 @@ impl Actions {
         false
     }
 
-    /// Where the next kept buffer will lie.
+    /// Where the next kept buffer will lie. It must be kept before any other.
     pub fn next_kept(&self) -> Source {
         Source::Kept(self.kept.len() as u32)
     }
@@ -311,8 +311,10 @@ impl Actions {
         self.push(Action::PostToProcess { process, mail: Box::new(mail) });
     }
 
-    /// Keeps a buffer until the actions are carried out; its source is what [`Actions::next_kept`] said before.
-    pub fn keep(&mut self, buffer: Vec<u8>) {
+    /// Keeps a buffer until the actions are carried out. `source`: as [`Actions::next_kept`] gave it before, which the actions that send
+    /// from the buffer have.
+    pub fn keep(&mut self, source: Source, buffer: Vec<u8>) {
+        debug_assert_eq!(source, self.next_kept(), "another buffer was kept in its place");
         self.kept.push(buffer);
     }
 }
@@ -330,7 +332,7 @@ mod tests {
         for number in 0..100_000_u32 {
             let source = actions.next_kept();
             actions.send(conn, source, 0, 4);
-            actions.keep(number.to_be_bytes().to_vec());
+            actions.keep(source, number.to_be_bytes().to_vec());
         }
         let bytes = actions.as_slice().iter().filter_map(|action| match action {
             Action::Send { piece, .. } => Some(actions.bytes(*piece, &[]).to_vec()),

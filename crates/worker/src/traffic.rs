@@ -254,7 +254,7 @@ impl Tables {
         let source = step.actions.next_kept();
         let rest = rest.to_vec();
         self.answers(step, conn, &rest, source);
-        step.actions.keep(rest);
+        step.actions.keep(source, rest);
     }
 
     /// Bytes of a client.
@@ -388,7 +388,7 @@ impl Tables {
         // Reading continues if it had paused because the backlog was full.
         let reading = session.flow().is_reading();
         self.begin(step, conn, &inbox, source);
-        step.actions.keep(inbox);
+        step.actions.keep(source, inbox);
         if !reading {
             backpressure::balance_session(&mut self.sessions, &mut self.servers, step, conn);
         }
@@ -406,7 +406,7 @@ impl Tables {
         let source = step.actions.next_kept();
         let reading = session.flow().is_reading();
         self.requests(step, conn, &inbox, source, 0);
-        step.actions.keep(inbox);
+        step.actions.keep(source, inbox);
         if !reading {
             backpressure::balance_session(&mut self.sessions, &mut self.servers, step, conn);
         }
@@ -520,7 +520,7 @@ impl Tables {
             Some(_) => {
                 let (rest, source) = (rest.to_vec(), step.actions.next_kept());
                 self.server_said(step, conn, &rest, source);
-                step.actions.keep(rest);
+                step.actions.keep(source, rest);
             }
             // Or it has ended the server.
             None => {}

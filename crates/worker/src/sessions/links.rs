@@ -121,7 +121,7 @@ fn serve(
         step.agenda.feed(link.pool().id());
     }
     if is_sent {
-        step.actions.keep(inbox);
+        step.actions.keep(source, inbox);
         return AtOnce::Done;
     }
     link.session_mut().incoming_mut().put_back(inbox);

@@ -152,7 +152,7 @@ pub(crate) fn client_said(
         session.incoming_mut().put_back(all[count..].to_vec());
     }
     if !is_first {
-        step.actions.keep(inbox);
+        step.actions.keep(source, inbox);
     }
     match read {
         Ok(_) => backpressure::balance_if_paused(sessions, servers, step, conn),
@@ -188,7 +188,7 @@ pub(crate) fn own_server_said(
         pools[sessions[conn].pool()].counts_mut().count_sent(count);
     }
     if !is_first {
-        step.actions.keep(inbox);
+        step.actions.keep(source, inbox);
     }
     match read {
         Ok(_) => _ = closed_servers::close_fast(sessions, servers, pools, step, server_id),
