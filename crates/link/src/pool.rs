@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-mod facts;
+mod accessors;
 mod lending;
 mod rules;
 mod servers;

@@ -2,10 +2,10 @@
 //!
 //! Its states are in [`states`], and drawn in `docs/states.md`.
 
+mod accessors;
 mod asked;
 mod chore;
 mod close_reason;
-mod facts;
 pub mod ledger;
 mod moving;
 mod parameter_owners;

@@ -2,7 +2,7 @@
 //!
 //! Its states are in [`states`], and drawn in `docs/states.md`.
 
-mod facts;
+mod accessors;
 mod parts;
 pub mod states;
 

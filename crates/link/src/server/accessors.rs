@@ -1,4 +1,4 @@
-//! What a worker may read of a server, and its parts, which have methods of their own.
+//! Accessors of a server for the crate `worker`, and its parts, which have methods of their own.
 
 use connections::flow::Flow;
 use connections::server_login::BackendKey;

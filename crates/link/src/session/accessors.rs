@@ -1,4 +1,4 @@
-//! What a worker may read of a session, and its parts, which have methods of their own.
+//! Accessors of a session for the crate `worker`, and its parts, which have methods of their own.
 
 use std::sync::Arc;
 
