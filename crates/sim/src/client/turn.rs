@@ -379,6 +379,9 @@ impl Turn<'_> {
 
     /// A pipeline of the extended protocol up to its Sync.
     fn batch(&mut self) {
+        if self.random.chance(400) {
+            return self.run_prepared();
+        }
         for _ in 0..self.random.skewed(1, 12) {
             match self.random.below(10) {
                 0 => self.describe_or_close(),
@@ -449,6 +452,26 @@ impl Turn<'_> {
         let mark = self.talk.mark();
         self.talk.bind(b"", name.as_bytes(), Some(mark));
         self.talk.execute(b"", 0);
+    }
+
+    /// A batch as drivers write it: it runs one statement that was prepared before.
+    fn run_prepared(&mut self) {
+        let names: Vec<String> = (0..4).map(|number| format!("s{}.{number}", self.losses)).collect();
+        let session = self.talk.twin.session();
+        let known: Vec<&String> = names.iter().filter(|name| session.has_statement(name.as_bytes())).collect();
+        if known.is_empty() {
+            self.prepared();
+        } else {
+            self.census.statements.prepared += 1;
+            let name = *self.random.pick(&known);
+            let mark = self.talk.mark();
+            self.talk.bind(b"", name.as_bytes(), Some(mark));
+            if self.random.chance(500) {
+                self.talk.send(tag::DESCRIBE, |out| Describe { target: Target::Portal, name: b"" }.encode(out));
+            }
+            self.talk.execute(b"", 0);
+        }
+        self.talk.send(tag::SYNC, frontend::encode_sync);
     }
 
     /// A named portal, which lives until its transaction ends: bound, fetched from in parts, described, closed.
