@@ -6,7 +6,7 @@
 //!
 //! | | messages |
 //! |---|---|
-//! | [`Plain::send_query`] | one Query, alone, whose text has no effect but its answer |
+//! | [`Plain::send`] | one Query, alone, or one batch that runs a prepared statement, if it has no effect but its answer |
 //! | [`pass`] | Describe of a portal, Execute, Sync behind a Bind |
 //! | [`Plain::answered`] | messages that concern the client alone, up to the ReadyForQuery after which it is owed nothing |
 //! | [`Plain::end`] | the end of the link |
@@ -20,11 +20,12 @@ use std::sync::Arc;
 
 use machine::action::{Actions, Source};
 use machine::histogram::Bucket;
+use session_state::prepared::StatementNames;
 use session_state::state::{Defines, Reading};
-use session_state::unnamed;
+use session_state::{shape, unnamed};
 use units::{PoolId, Time};
 use wire::backend::{self, Status};
-use wire::frontend::{Describe, Target, tag};
+use wire::frontend::{BindNames, Describe, Target, encode_bind_prefix, tag};
 use wire::{HEADER_LEN, Header};
 
 use crate::caches::Caches;
@@ -35,7 +36,7 @@ use crate::server::{Answerer, Expect, Server};
 use crate::server_names::ServerNames;
 use crate::special::Special;
 use crate::statistics::Statistics;
-use crate::{attribution, counting, kept_texts, malformed, matching, reserving};
+use crate::{attribution, counting, kept_texts, malformed, matching, reserving, server_statements};
 
 /// A longer message of a batch is rare.
 const BATCHED_LEN_MAX: usize = 256;
@@ -71,6 +72,39 @@ pub fn lone_text(message: &[u8]) -> Option<&[u8]> {
     Some(text)
 }
 
+/// A batch that runs a prepared statement, and nothing else: what libpq and most drivers send for it.
+///
+/// ```text
+/// Bind of a named statement │ Describe of the portal, or not │ Execute │ Sync        the portal has no name
+/// ```
+struct Batch<'a> {
+    statement: &'a [u8],
+    /// Bytes of the Bind behind its names, and of the batch.
+    bind_len: usize,
+    behind_names_len: usize,
+    is_described: bool,
+}
+
+/// The batch, if the bytes are one and nothing else.
+#[inline(always)]
+fn lone_batch(messages: &[u8]) -> Option<Batch<'_>> {
+    const DESCRIBE: [u8; 7] = [tag::DESCRIBE, 0, 0, 0, 6, Target::Portal.byte(), 0];
+    let header = Header::parse(messages).ok()??;
+    let (bind, behind) = messages.split_at_checked(header.total_len())?;
+    let execution = behind.strip_prefix(&DESCRIBE);
+    // The four bytes are the most rows that it asks for.
+    let [tag::EXECUTE, 0, 0, 0, 9, 0, _, _, _, _, tag::SYNC, 0, 0, 0, 4] = *execution.unwrap_or(behind) else {
+        return None;
+    };
+    let names = BindNames::decode(&bind[HEADER_LEN..])?;
+    if header.tag != tag::BIND || !names.portal.is_empty() || names.statement.is_empty() {
+        return None;
+    }
+    let bind_len = header.body_len() - names.len;
+    let (behind_names_len, is_described) = (bind_len + behind.len(), execution.is_some());
+    Some(Batch { statement: names.statement, bind_len, behind_names_len, is_described })
+}
+
 impl<'a> Plain<'_, 'a> {
     #[inline]
     #[must_use]
@@ -98,9 +132,22 @@ impl<'a> Plain<'_, 'a> {
         session.incoming.is_between() && server.ledger.is_clear()
     }
 
-    /// Sends a Query, `bytes` of `source` from `at` on, if its text has no effect but its answer. False: nothing was done.
+    /// Sends a request, `bytes` of `source` from `at` on, if it is a Query or a batch that runs a prepared statement, and has no effect
+    /// but its answer. False: nothing was sent.
     #[inline(always)]
-    pub fn send_query(
+    pub fn send(
+        &mut self,
+        now: Time,
+        (bytes, source, at): (&[u8], Source, usize),
+        caches: &mut Caches,
+        actions: &mut Actions,
+    ) -> bool {
+        self.send_query(now, (bytes, source, at), caches, actions)
+            || self.send_batch(now, (bytes, source, at), caches, actions)
+    }
+
+    #[inline(always)]
+    fn send_query(
         &mut self,
         now: Time,
         (bytes, source, at): (&[u8], Source, usize),
@@ -120,6 +167,57 @@ impl<'a> Plain<'_, 'a> {
         server.ledger.sent(Answerer::Client, Expect::Query);
         counting::sent(server, now, true, true);
         actions.send(*server_id, source, at, bytes.len());
+        true
+    }
+
+    /// Sends a batch that runs a statement which the server has as the client knows it.
+    #[inline(never)]
+    fn send_batch(
+        &mut self,
+        now: Time,
+        (bytes, source, at): (&[u8], Source, usize),
+        caches: &mut Caches,
+        actions: &mut Actions,
+    ) -> bool {
+        let Some(batch) = lone_batch(&bytes[at..]) else { return false };
+        if !self.may_begin() || self.0.pool.rules.max_prepared_statements == 0 {
+            return false;
+        }
+        let Link { session, server_id, server, pool, .. } = &mut *self.0;
+        let Some((named, reading)) = server_statements::named(session, pool, caches, batch.statement) else {
+            return false;
+        };
+        let statement = &*named.statement;
+        let follows = pool.rules.follows();
+        let is_the_same = match server.statements.prepared.touch(statement.id) {
+            Some(found) if follows => found == named.fingerprint() && found != shape::UNKNOWN,
+            found => found.is_some(),
+        };
+        let is_heard = pool.measured.hears_texts && kept_texts::is_long(statement.query());
+        if !is_the_same || is_heard || caches.said.copies || follows && !is_harmless(reading) {
+            return false;
+        }
+        if session.statements.names().is_none_or(StatementNames::has_synonyms) {
+            return false;
+        }
+        debug_assert!(!matching::is_trying(session), "a trial has an answer under way");
+        let mut prefix = Ok(());
+        actions.send_new(*server_id, |out| {
+            prefix = encode_bind_prefix(out, b"", &statement.name, batch.bind_len);
+        });
+        if prefix.is_err() {
+            return false;
+        }
+        actions.send_or_copy(*server_id, source, bytes, bytes.len() - batch.behind_names_len, bytes.len());
+        kept_texts::hear_query(pool, server, statement.query(), now);
+        pool.counts.totals.binds += 1;
+        if let Some(unnamed) = &mut session.statements.unnamed {
+            unnamed.batch_ended();
+        }
+        server.lease.spoken.bind(b"", caches.said);
+        server.ledger.speaks_of(caches.said);
+        server.ledger.sent_batch(batch.is_described);
+        counting::sent(server, now, true, true);
         true
     }
 
@@ -312,4 +410,44 @@ fn says_little(message: &[u8]) -> bool {
         tag,
         [b'S' | b'I' | b'U' | b'B' | b'M' | b'F', ..] | [b'D', b'E', b'L', ..] | [b'C', b'O', b'M' | b'P', ..]
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use wire::frontend::{Bind, Execute, encode_sync};
+
+    use super::*;
+
+    /// Bind of this statement and portal, the other messages of these tags, and what they are taken for.
+    fn batch(statement: &[u8], portal: &[u8], tags: &[u8]) -> Option<(usize, bool)> {
+        let mut messages = Vec::new();
+        Bind::encode(&mut messages, portal, statement, [Some(&b"5"[..])]);
+        let bind_len = messages.len();
+        for tag in tags {
+            match tag {
+                b'D' => Describe { target: Target::Portal, name: portal }.encode(&mut messages),
+                b'd' => Describe { target: Target::Statement, name: portal }.encode(&mut messages),
+                b'E' => Execute { portal, rows_max: 7 }.encode(&mut messages),
+                _ => encode_sync(&mut messages),
+            }
+        }
+        let batch = lone_batch(&messages)?;
+        assert_eq!(batch.statement, statement);
+        assert_eq!(batch.bind_len, bind_len - HEADER_LEN - statement.len() - 2);
+        assert_eq!(messages.len() - batch.behind_names_len, HEADER_LEN + statement.len() + 2);
+        assert!((0..messages.len()).all(|len| lone_batch(&messages[..len]).is_none()), "not all of it is there");
+        Some((bind_len, batch.is_described))
+    }
+
+    #[test]
+    fn a_batch_binds_a_named_statement_to_the_unnamed_portal_and_runs_it() {
+        assert_eq!(batch(b"s", b"", b"DES").map(|(_, is_described)| is_described), Some(true));
+        assert_eq!(batch(b"s", b"", b"ES").map(|(_, is_described)| is_described), Some(false));
+        assert_eq!(batch(b"", b"", b"DES"), None, "its statement may be on another server");
+        assert_eq!(batch(b"s", b"p", b"DES"), None, "its portal has a name");
+        assert_eq!(batch(b"s", b"", b"dES"), None);
+        for tags in [&b"E"[..], b"DE", b"S", b"DS", b"EES", b"DDES", b"EDS", b"DESS", b"DESES", b""] {
+            assert_eq!(batch(b"s", b"", tags), None, "{}", tags.escape_ascii());
+        }
+    }
 }

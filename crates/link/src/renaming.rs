@@ -202,7 +202,7 @@ pub(crate) fn bind(
         return Ok(if goes_on { recalled } else { Renamed::Later });
     }
     // An unknown name passes unchanged, and the server answers 26000.
-    let Some((statement, client_shape, reading)) =
+    let Some((named, reading)) =
         server_statements::named(requests.link.session, requests.link.pool, requests.caches, names.statement)
     else {
         attribution::bound_by_name(requests, &names);
@@ -218,6 +218,7 @@ pub(crate) fn bind(
         let goes_on = following::bind_followed(requests, &names, None, &body[names.len..]);
         return Ok(if goes_on { Renamed::No } else { Renamed::Later });
     };
+    let (statement, client_shape) = (Arc::clone(&named.statement), named.fingerprint());
     attribution::bound(requests, names.portal, requests.caches.said);
     if server_statements::must_wait(
         requests.link.server,
@@ -288,11 +289,12 @@ pub(crate) fn describe(requests: &mut Requests<'_>, body: &[u8], in_stream: bool
     ) {
         return Ok(Renamed::Later);
     }
-    let Some((statement, client_shape, _)) =
+    let Some((named, _)) =
         server_statements::named(requests.link.session, requests.link.pool, requests.caches, describe.name)
     else {
         return Ok(if remedies::bring(requests, describe.name) { Renamed::No } else { Renamed::Later });
     };
+    let (statement, client_shape) = (Arc::clone(&named.statement), named.fingerprint());
     if !remedies::bring_executed(requests, &statement) {
         return Ok(Renamed::Later);
     }

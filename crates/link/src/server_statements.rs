@@ -1,12 +1,9 @@
 //! Prepared statements on a server: prepared when they are needed, under the pooler's names, and closed when there are
 //! too many.
 
-use std::sync::Arc;
-
 use session_state::access::Access;
 use session_state::prepared;
-use session_state::prepared::{Statement, StatementId};
-use session_state::shape::Fingerprint;
+use session_state::prepared::{Named, Statement, StatementId};
 use session_state::state::{KnownRow, Reading};
 use sql::{Marks, Rules, Text};
 use wire::backend::Status;
@@ -19,14 +16,14 @@ use crate::server::{Answerer, Expect, Said, Server};
 use crate::session::Session;
 use crate::texts;
 
-/// The statement of a client's name, its shape as the client knows it, and its effects. [`Caches::said`] is that statement
-/// then.
-pub(crate) fn named(
-    session: &mut Session,
+/// What a client's name stands for, and its effects. [`Caches::said`] is that statement then.
+#[inline]
+pub(crate) fn named<'s>(
+    session: &'s Session,
     pool: &mut Pool,
     caches: &mut Caches,
     name: &[u8],
-) -> Option<(Arc<Statement>, Fingerprint, Reading)> {
+) -> Option<(&'s Named, Reading)> {
     let named = session.statements.names.as_ref()?.named(name)?;
     let mut row = named.row.get();
     if !caches.statistics.knows(row, pool.id) {
@@ -37,7 +34,7 @@ pub(crate) fn named(
     // What its names do is known only where side effects are asked for.
     let access = if pool.rules.follows() { reading.access() } else { reading.access().max(Access::ReadWrite) };
     caches.said = Said { row: row.row, access, copies: reading.copies() };
-    Some((Arc::clone(&named.statement), named.fingerprint(), reading))
+    Some((named, reading))
 }
 
 /// The row of a statement that its client uses for the first time, or whose row was dropped.

@@ -422,7 +422,7 @@ impl Tables {
         }
     }
 
-    /// Like [`requests`], after all limits. `may_be_lone`: it was not yet checked whether they are one Query without
+    /// Like [`requests`], after all limits. `may_be_lone`: it was not yet checked whether they are one request without
     /// further effects.
     fn read_requests(
         &mut self,
@@ -444,7 +444,7 @@ impl Tables {
         let mut link = Link::new((conn, session), (server_id, server), pool);
         if may_be_lone
             && let Some(mut plain) = link.plain()
-            && plain.send_query(step.now, (bytes, source, at), step.caches, step.machine.actions)
+            && plain.send(step.now, (bytes, source, at), step.caches, step.machine.actions)
         {
             if pool_times_links {
                 step.agenda.arm(Owner::Conn(conn));

@@ -283,6 +283,23 @@ impl Ledger {
         self.owed.front().is_some_and(|entry| entry.noted)
     }
 
+    /// Notes a batch of the client's that runs a statement which is no COPY: Bind, perhaps Describe, Execute and Sync. Nothing is owed.
+    pub(crate) fn sent_batch(&mut self, is_described: bool) {
+        debug_assert!(self.is_clear() && !self.next.copies, "the batch is all that the server has to do");
+        let Said { row, access, .. } = self.next;
+        let entry = |expect, access| Entry { owner: Answerer::Client, expect, noted: false, access, statement: row };
+        self.copying.note_sent(true);
+        self.ran = false;
+        self.owed.push(entry(Expect::Bind, access));
+        if is_described {
+            self.owed.push(entry(Expect::Describe, access));
+        }
+        self.owed.push(entry(Expect::Execute, access));
+        let batch = self.batch.take().max(Some(access));
+        let sync = entry(Expect::Sync, access);
+        self.owed.push(Entry { access: commits_with(sync, batch), ..sync });
+    }
+
     fn sent_as(&mut self, mut entry: Entry) -> bool {
         let expect = entry.expect;
         if self.copying.is_open() {

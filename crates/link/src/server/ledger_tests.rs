@@ -298,3 +298,19 @@ fn the_counts_equal_the_entries() {
         ledger = if ledger.depth() > 200 { Ledger::default() } else { ledger };
     }
 }
+
+#[test]
+fn a_batch_is_noted_as_its_messages_are() {
+    for (is_described, access) in [(true, Access::ReadOnly), (false, Access::ReadWrite), (true, Access::Commit)] {
+        let said = Said { row: StatementRow::new(7, 1), access, copies: false };
+        let (mut at_once, mut one_by_one) = (Ledger::default(), Ledger::default());
+        at_once.speaks_of(said);
+        at_once.sent_batch(is_described);
+        one_by_one.speaks_of(said);
+        let describe = is_described.then_some(Expect::Describe);
+        for expect in [Some(Expect::Bind), describe, Some(Expect::Execute), Some(Expect::Sync)].into_iter().flatten() {
+            one_by_one.sent(Answerer::Client, expect);
+        }
+        assert_eq!(format!("{at_once:?}"), format!("{one_by_one:?}"));
+    }
+}

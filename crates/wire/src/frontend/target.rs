@@ -10,7 +10,7 @@ pub enum Target {
 
 impl Target {
     /// The byte that stands for it in the message.
-    pub fn byte(self) -> u8 {
+    pub const fn byte(self) -> u8 {
         match self {
             Target::Statement => b'S',
             Target::Portal => b'P',

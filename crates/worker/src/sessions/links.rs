@@ -139,7 +139,7 @@ pub(crate) fn avoids_fast_case(servers: &Servers, plan: &Plan) -> bool {
 fn begin_plainly(step: &mut Step<'_>, link: &mut Link<'_>, bytes: (&[u8], Source, usize)) -> bool {
     link.begin(step.now, &step.plan.settings, step.agenda.unpublished());
     let Some(mut plain) = link.plain() else { return false };
-    let is_sent = plain.send_query(step.now, bytes, step.caches, step.machine.actions);
+    let is_sent = plain.send(step.now, bytes, step.caches, step.machine.actions);
     if is_sent && link.pool().rules().times_links() {
         step.agenda.arm(Owner::Conn(link.session_id()));
     }

@@ -38,6 +38,7 @@ impl Counts {
         }
     }
 
+    #[inline(always)]
     pub(super) fn add(&mut self, entry: Entry) {
         self.count(entry, |count| *count += 1);
     }

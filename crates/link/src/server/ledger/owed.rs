@@ -172,7 +172,7 @@ impl Owed {
         self.front.into_iter().chain(self.later.iter().copied())
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn push(&mut self, entry: Entry) {
         self.counts.add(entry);
         self.brought_unnamed = entry.brings_unnamed() || self.brought_unnamed && !entry.expect.is_ready();
