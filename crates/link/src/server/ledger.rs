@@ -399,7 +399,7 @@ impl Ledger {
         let follows = |entry: Entry| !entry.expect.is_fake() && entry.expect != Expect::CopyEnd;
         let passes = completes && self.owed.get(1).is_none_or(follows);
         if passes {
-            self.owed.pop_front();
+            self.owed.pop_uncounted();
         }
         passes
     }
@@ -420,7 +420,7 @@ impl Ledger {
                 if self.owed.get(1).is_some_and(is_followed) {
                     return None;
                 }
-                self.owed.pop_front();
+                self.owed.pop_uncounted();
                 Some((false, front.statement))
             }
             _ => None,

@@ -18,7 +18,7 @@ pub(super) struct Counts {
 }
 
 impl Counts {
-    #[inline]
+    #[inline(always)]
     fn count(&mut self, entry: Entry, step: impl Fn(&mut u32)) {
         let own = entry.owner == Answerer::Client;
         match entry.expect {
@@ -45,6 +45,13 @@ impl Counts {
 
     pub(super) fn subtract(&mut self, entry: Entry) {
         self.count(entry, |count| *count -= 1);
+    }
+
+    /// Whether an entry is in none of them.
+    pub(super) fn leave_out(entry: Entry) -> bool {
+        let mut counts = Counts::default();
+        counts.add(entry);
+        counts == Counts::default()
     }
 
     /// No entry is the client's any more.

@@ -195,6 +195,19 @@ impl Owed {
     pub(super) fn pop_front(&mut self) {
         let Some(entry) = self.front else { return };
         self.counts.subtract(entry);
+        self.drop_front(entry);
+    }
+
+    /// As [`Owed::pop_front`], of a message of the client's that is in no count: of a statement that is bound, described or executed.
+    #[inline(always)]
+    pub(super) fn pop_uncounted(&mut self) {
+        let Some(entry) = self.front else { return };
+        debug_assert!(Counts::leave_out(entry), "it is in no count");
+        self.drop_front(entry);
+    }
+
+    #[inline(always)]
+    fn drop_front(&mut self, entry: Entry) {
         self.first += 1;
         if !self.named.is_empty() {
             self.forget_names(entry);
