@@ -186,7 +186,7 @@ impl Tables {
         }
     }
 
-    /// A session's query was sent by the fast case.
+    /// A session's request was sent by the fast case, or waits.
     #[inline(always)]
     fn sent_plainly(&mut self, step: &mut Step<'_>, conn: ConnId) {
         if machine::sabotage::is_on(&step.plan.settings)

@@ -1,8 +1,8 @@
 //! Links a session and a server for a transaction (I1), and releases the server (I3).
 //!
 //! [`begin`] and [`serve_next`] are the most frequent links: nothing is special about session, server and pool, and the server has the
-//! session's parameters. They look up all three only once. Where something is special they decline and change nothing;
-//! `placement::place`, `idle_servers::take_idle` and [`link`] then have the same effect.
+//! session's parameters. They look up all three only once. Where no server is idle, [`begin`] lets the session wait. Where something is
+//! special they decline and change nothing; `placement::place`, `idle_servers::take_idle` and [`link`] then have the same effect.
 
 use std::sync::Arc;
 
@@ -17,12 +17,14 @@ use link::session::{Admission, Session, SessionState, WaitFor};
 use machine::action::Source;
 use machine::sabotage::releases_early;
 use queueing::classes::ClassId;
+use queueing::commented::Commented;
 use settings::{Fidelity, PoolMode};
-use units::ConnId;
 use units::deadline::Owner;
+use units::{ConnId, limits};
 
 use crate::servers::idle_servers::is_expired;
 use crate::servers::{closed_servers, disturbances, free_servers, listener};
+use crate::sessions::waiters;
 use crate::tables::owners::{Plan, Pools, Servers, Sessions};
 use crate::tables::stale::is_stale;
 use crate::tables::step::Step;
@@ -34,13 +36,13 @@ use crate::tables::{backpressure, lookups};
 pub(crate) enum AtOnce {
     /// A special case: nothing was done.
     Declined,
-    /// The session's query was sent, or no session waits for the server.
+    /// The session's request was sent or waits, or no session waits for the server.
     Done,
     /// This session got a server; its messages must still be read.
     Linked(ConnId),
 }
 
-/// Links a session of this class that has no server to an idle one. The session has only `bytes`, which begin with a
+/// Links a session of this class that has no server to an idle one, or lets it wait. The session has only `bytes`, which begin with a
 /// whole message.
 #[inline(always)]
 pub(crate) fn begin(
@@ -55,8 +57,9 @@ pub(crate) fn begin(
     if avoids_fast_case(servers, step.plan) || step.plan.settings.global.servers.server_round_robin {
         return AtOnce::Declined;
     }
-    // Without one the session waits.
-    let Some(&server_id) = pool.servers().idle().back() else { return AtOnce::Declined };
+    let Some(&server_id) = pool.servers().idle().back() else {
+        return wait(session, pool, step, conn, bytes);
+    };
     let server = &mut servers[server_id];
     let may_take = pool.queue().admits(class) && !pool.known().is_awaited() && pool.rules().max_pinned() == 0;
     let is_fresh =
@@ -68,6 +71,23 @@ pub(crate) fn begin(
     }
     link.session_mut().requests(step.now);
     if begin_plainly(step, &mut link, (bytes, Source::Chunk, 0)) { AtOnce::Done } else { AtOnce::Linked(conn) }
+}
+
+/// Lets a session wait, which has only `bytes`, in a pool that has no idle server.
+#[inline(never)]
+fn wait(session: &mut Session, pool: &mut Pool, step: &mut Step<'_>, conn: ConnId, bytes: &[u8]) -> AtOnce {
+    let classes = &step.plan.settings.classes;
+    // Whoever waits may have to wait for a permit to pin, and may end another's rest.
+    let is_special = pool.rules().max_pinned() > 0 || pool.servers().has_resting();
+    // With several classes the comments were read already.
+    let is_ruled = !classes.is_single() || classes.bounds_queues() || bytes.len() >= limits::CHUNK_LEN_MAX;
+    if is_special || is_ruled || session.deadline_ms(bytes, Commented::Unread).is_some() {
+        return AtOnce::Declined;
+    }
+    session.requests(step.now);
+    waiters::queue(session, pool, step, conn, WaitFor::Server);
+    session.incoming_mut().stash(bytes, || step.caches.buffers.take());
+    AtOnce::Done
 }
 
 /// A server has become free: it serves the next waiting session, if there is one.
@@ -134,7 +154,7 @@ pub(crate) fn avoids_fast_case(servers: &Servers, plan: &Plan) -> bool {
     plan.stopping.has_begun() || servers.chaos.is_some()
 }
 
-/// Links, and sends the query if it has no effect except its answer. Returns whether it was sent.
+/// Links, and sends the request if it is one that has no effect except its answer. Returns whether it was sent.
 #[inline(always)]
 fn begin_plainly(step: &mut Step<'_>, link: &mut Link<'_>, bytes: (&[u8], Source, usize)) -> bool {
     link.begin(step.now, &step.plan.settings, step.agenda.unpublished());

@@ -1,6 +1,7 @@
 //! A session begins to wait for a server.
 
-use link::session::WaitFor;
+use link::pool::Pool;
+use link::session::{Session, WaitFor};
 use units::ConnId;
 use units::deadline::Owner;
 
@@ -18,6 +19,16 @@ pub(crate) fn begin_waiting(
 ) {
     let session = &mut sessions[conn];
     let pool = &mut pools[session.pool()];
+    queue(session, pool, step, conn, wait_for);
+    let (id, rests) = (pool.id(), pool.servers().has_resting());
+    if rests {
+        resting::end_a_rest(sessions, servers, pools, step, id);
+    }
+}
+
+/// The session waits in its pool's queue from now on.
+#[inline(always)]
+pub(crate) fn queue(session: &mut Session, pool: &mut Pool, step: &mut Step<'_>, conn: ConnId, wait_for: WaitFor) {
     pool.queue_grows(step.now, session.claim().class());
     let ticket = pool.queue_mut().push(session.claim().class(), conn, step.now, step.now);
     let since = session.waiting_since().unwrap_or(step.now);
@@ -26,11 +37,7 @@ pub(crate) fn begin_waiting(
         step.agenda.feed(pool.id());
     }
     step.agenda.publish_shared(pool);
-    let (id, is_armed, rests) = (pool.id(), pool.rules().is_armed(session, step.now), pool.servers().has_resting());
-    if !is_armed {
+    if !pool.rules().is_armed(session, step.now) {
         step.agenda.arm(Owner::Conn(conn));
-    }
-    if rests {
-        resting::end_a_rest(sessions, servers, pools, step, id);
     }
 }
