@@ -115,14 +115,17 @@ impl Host {
             self.send_one(resident, conn, piece, chunk);
             done += 1;
         }
-        if done < self.residents[resident].actions.as_slice().len() {
+        let sends_all = done == self.residents[resident].actions.as_slice().len();
+        if !sends_all {
             let mut list = self.residents.take_actions(resident);
             self.carry_out(resident, &mut list[done..], chunk);
             self.residents.stepping(resident).1.put_back(list);
         }
         self.under_way.at_stake = AtStake::Nothing;
         let (machine, actions) = self.residents.stepping(resident);
-        if !actions.forget_lone_send() {
+        if sends_all {
+            actions.clear_sends(|buffer| machine.recycle(buffer));
+        } else {
             actions.clear(|buffer| machine.recycle(buffer));
         }
     }

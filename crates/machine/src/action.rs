@@ -178,16 +178,17 @@ impl Actions {
         }
     }
 
-    /// As [`Actions::clear`], if there is nothing but one send of received bytes. False: there may be more.
+    /// As [`Actions::clear`], of a list that has nothing but sends.
     #[inline]
-    pub fn forget_lone_send(&mut self) -> bool {
-        let is_lone = self.scratch.is_empty() && self.kept.is_empty();
-        let is_lone = is_lone && matches!(*self.list, [Action::Send { .. }]);
-        if is_lone {
-            // It owns nothing that would have to be dropped.
-            std::mem::forget(self.list.pop());
+    pub fn clear_sends(&mut self, recycle: impl FnMut(Vec<u8>)) {
+        debug_assert!(self.list.iter().all(|action| matches!(action, Action::Send { .. })));
+        // They own nothing that would have to be dropped.
+        while let Some(send) = self.list.pop() {
+            std::mem::forget(send);
         }
-        is_lone
+        if !self.scratch.is_empty() || !self.kept.is_empty() {
+            self.clear(recycle);
+        }
     }
 
     #[must_use]
@@ -212,6 +213,7 @@ impl Actions {
     }
 
     /// The bytes of a piece; `chunk` is what was received in the event being answered.
+    #[inline]
     #[must_use]
     pub fn bytes<'a>(&'a self, piece: Piece, chunk: &'a [u8]) -> &'a [u8] {
         let range = piece.start as usize..piece.start as usize + piece.len as usize;
