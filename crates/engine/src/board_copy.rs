@@ -33,6 +33,7 @@ impl BoardCopy {
         }
     }
 
+    #[inline(never)]
     fn read_rows(&mut self, shared: &Shared, residents: &Residents) {
         for resident in residents.iter() {
             for &pool in resident.machine().shared_pools() {
