@@ -7,7 +7,7 @@
 use std::net::IpAddr;
 
 use ::settings::DatabaseSettings;
-use connections::databases::{Address, CONSOLE_DATABASE, Database, Host, LoadBalanceHosts};
+use connections::databases::{Address, CONSOLE_DATABASE, Database, Host, LoadBalanceHosts, TargetSessionAttrs};
 
 use crate::entry::{Entry, EntryReader, Parameter};
 use crate::ini::Read;
@@ -39,7 +39,7 @@ const LAST: &[Parameter] = &[
     Parameter::new("datestyle", "Asked for at the server's login."),
     Parameter::new("timezone", "Asked for at the server's login."),
     Parameter::new("application_name", "Asked for at the server's login."),
-    Parameter::new("target_session_attrs", "Only `any` is supported yet."),
+    Parameter::new("target_session_attrs", "Which of its hosts pgweir uses, as in libpq: `any`, `read-write`, `read-only`, `primary`, `standby`, `prefer-standby`."),
     Parameter::new("auth_user", "In place of the global setting."),
     Parameter::new("auth_query", "In place of the global setting."),
     Parameter::new("auth_dbname", "In place of the global setting."),
@@ -131,6 +131,10 @@ fn take(draft: &mut DatabaseDraft, key: &str, value: &str, parameters: &mut Entr
                 _ => LoadBalanceHosts::RoundRobin,
             };
         }
+        "target_session_attrs" => {
+            let choice = parameters.choice(key, value, TargetSessionAttrs::NAMES);
+            database.target_session_attrs = choice.and_then(TargetSessionAttrs::parse).unwrap_or_default();
+        }
         "connect_query" => database.connect_query = parameters.text(value),
         "client_encoding" | "datestyle" | "timezone" | "application_name" => {
             database.startup.retain(|(name, _)| name != key);
@@ -141,7 +145,7 @@ fn take(draft: &mut DatabaseDraft, key: &str, value: &str, parameters: &mut Entr
         "auth_user" => database.auth_user = parameters.text(value),
         "auth_query" => database.auth_query = parameters.text(value),
         "auth_dbname" => database.auth_dbname = parameters.text(value),
-        _ => unsupported(key, value, parameters),
+        _ => parameters.unknown(key, &self::parameters()),
     }
 }
 
@@ -153,17 +157,6 @@ fn take_password(draft: &mut DatabaseDraft, key: &str, value: &str, parameters: 
         parameters.error(key, "a second password".to_owned(), expected);
     }
     draft.password = Some(source);
-}
-
-/// What PgBouncer has and we do not have yet.
-fn unsupported(key: &str, value: &str, parameters: &mut EntryReader) {
-    match key {
-        "target_session_attrs" if value.is_empty() || value.eq_ignore_ascii_case("any") => {}
-        "target_session_attrs" => {
-            parameters.error(key, quoted(value), "any: the others are not supported yet");
-        }
-        _ => parameters.unknown(key, &self::parameters()),
-    }
 }
 
 fn hosts(list: &str, port: u16, parameters: &mut EntryReader) -> Vec<Address> {

@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use ::settings::PoolSize;
 use auth::{Password, Secret};
-use connections::databases::{Address, CONSOLE_DATABASE, Database, Host, LoadBalanceHosts};
+use connections::databases::{Address, CONSOLE_DATABASE, Database, Host, LoadBalanceHosts, TargetSessionAttrs};
 
 use crate::built::Built;
 use crate::config::Config;
@@ -302,7 +302,9 @@ fn database(url: &ParsedUrl) -> Database {
         _ => LoadBalanceHosts::Disable,
     };
     let startup = url.parameters.startup();
-    Database { load_balance_hosts, startup, ..Database::new(&url.name, url.hosts.clone()) }
+    let wanted = url.parameters.get("target_session_attrs").and_then(TargetSessionAttrs::parse);
+    let target_session_attrs = wanted.unwrap_or_default();
+    Database { load_balance_hosts, target_session_attrs, startup, ..Database::new(&url.name, url.hosts.clone()) }
 }
 
 /// Clients of other machines must authenticate.

@@ -56,6 +56,66 @@ impl LoadBalanceHosts {
     }
 }
 
+/// Which servers of a database with several hosts are used, as libpq has it.
+//= pg18 libpq-connect#LIBPQ-CONNECT-TARGET-SESSION-ATTRS
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub enum TargetSessionAttrs {
+    #[default]
+    Any,
+    /// Sessions are read-write by default, and the server is not in hot standby.
+    ReadWrite,
+    /// The contrary of [`TargetSessionAttrs::ReadWrite`].
+    ReadOnly,
+    /// The server is not in hot standby.
+    Primary,
+    /// The server is in hot standby.
+    Standby,
+    /// A standby, or any server if there is none.
+    PreferStandby,
+}
+
+impl TargetSessionAttrs {
+    /// The values of libpq.
+    pub const NAMES: &[&str] = &["any", "read-write", "read-only", "primary", "standby", "prefer-standby"];
+    const ALL: [TargetSessionAttrs; 6] = [
+        TargetSessionAttrs::Any,
+        TargetSessionAttrs::ReadWrite,
+        TargetSessionAttrs::ReadOnly,
+        TargetSessionAttrs::Primary,
+        TargetSessionAttrs::Standby,
+        TargetSessionAttrs::PreferStandby,
+    ];
+
+    /// `None`: it is none of libpq's values.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<TargetSessionAttrs> {
+        Self::ALL.into_iter().find(|attrs| attrs.as_str() == text)
+    }
+
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        Self::NAMES[self as usize]
+    }
+
+    /// Whether only the primary can be used.
+    #[must_use]
+    pub fn wants_primary(self) -> bool {
+        matches!(self, TargetSessionAttrs::ReadWrite | TargetSessionAttrs::Primary)
+    }
+
+    /// Whether a server can be used, if there is a choice: it is in hot standby, or not, and its sessions are read-only by default, or not.
+    #[must_use]
+    pub fn accepts(self, in_hot_standby: bool, is_read_only: bool) -> bool {
+        match self {
+            TargetSessionAttrs::Any => true,
+            TargetSessionAttrs::ReadWrite => !in_hot_standby && !is_read_only,
+            TargetSessionAttrs::ReadOnly => in_hot_standby || is_read_only,
+            TargetSessionAttrs::Primary => !in_hot_standby,
+            TargetSessionAttrs::Standby | TargetSessionAttrs::PreferStandby => in_hot_standby,
+        }
+    }
+}
+
 /// One `[databases]` entry.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Database {
@@ -64,6 +124,7 @@ pub struct Database {
     /// At least one.
     pub hosts: Vec<Address>,
     pub load_balance_hosts: LoadBalanceHosts,
+    pub target_session_attrs: TargetSessionAttrs,
     /// The database's name at the server; `None`: the same as `name`.
     pub dbname: Option<String>,
     /// Every client's server connection logs in as this user.
@@ -95,6 +156,7 @@ impl Database {
     #[must_use]
     pub fn needs_other_servers(&self, old: &Database) -> bool {
         self.hosts != old.hosts
+            || self.target_session_attrs != old.target_session_attrs
             || self.dbname != old.dbname
             || self.forced_user != old.forced_user
             || self.password != old.password
@@ -110,6 +172,7 @@ impl Database {
             name: name.to_owned(),
             hosts,
             load_balance_hosts: LoadBalanceHosts::default(),
+            target_session_attrs: TargetSessionAttrs::default(),
             dbname: None,
             forced_user: None,
             password: None,

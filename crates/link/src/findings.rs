@@ -55,6 +55,8 @@ pub struct Words {
     pub definitions: Vec<Arc<Definition>>,
     /// An error outside of any answer: the server is about to close.
     pub dying: Option<CloseReason>,
+    /// PostgreSQL was a standby, and has been promoted.
+    pub promoted: bool,
     /// A COPY went wrong in such a way that the session ends.
     pub astray: Option<Astray>,
     /// A FATAL of the server, whose session may survive it.

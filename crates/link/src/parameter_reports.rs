@@ -82,6 +82,7 @@ const IN_HOT_STANDBY: &[u8] = b"in_hot_standby";
 /// The pool sends this value to clients that log in from now on. Clients that have logged in get it from their servers.
 #[cold]
 fn learn_promotion(answers: &mut Answers<'_>, status: &ParameterStatus<'_>) {
+    answers.findings.words().promoted = status.value == b"off";
     let (server, pool) = (&*answers.server, &mut *answers.pool);
     let report = pool.welcome.report.as_ref().filter(|_| speaks_for_pool(server, pool));
     let changed = report.and_then(|report| report.with_untracked(status.name, status.value, &answers.caches.tracked));

@@ -11,7 +11,7 @@ use connections::encryption::Facts;
 use connections::server_login::{self, Credentials, Progress};
 use machine::action::Action;
 use machine::work::Job;
-use machine::{Settings, Step};
+use machine::{HostRole, Settings, Step};
 use session_state::login_report::LoginReport;
 use session_state::parameter_set::ParameterSet;
 use session_state::state::check::Check;
@@ -19,6 +19,7 @@ use session_state::state::{self, Base, Effect, Effects};
 use sql::Text;
 use units::ConnId;
 use units::random::Random;
+use wire::backend::DataRow;
 
 use crate::caches::Caches;
 use crate::findings::Broken;
@@ -121,6 +122,25 @@ pub fn note_reported(server: &mut Server, caches: &mut Caches) {
     server.kept.parameters = caches.interned.intern(parameters);
     server.kept.at_reset = Arc::clone(&server.kept.parameters);
     server.kept.begins = Some(Box::new(Begins { reported, row: None }));
+}
+
+/// The question for the role of a server that has not reported it. //= pg18 functions-admin#FUNCTIONS-RECOVERY-CONTROL
+pub const ROLE_QUESTION: &[u8] =
+    b"SELECT pg_catalog.pg_is_in_recovery(), pg_catalog.current_setting('default_transaction_read_only')";
+
+/// Whether a new server is in hot standby, and whether its sessions are read-only by default, as it has reported or answered. `None`: neither.
+#[must_use]
+pub fn take_role(server: &mut Server) -> Option<(HostRole, bool)> {
+    let begins = server.kept.begins.as_mut()?;
+    let reported = |name: &[u8]| begins.reported.iter().find(|(known, _)| **known == *name).map(|(_, value)| &**value);
+    if let Some(in_hot_standby) = reported(b"in_hot_standby") {
+        let is_read_only = reported(b"default_transaction_read_only") == Some(b"on");
+        return Some((HostRole::of(in_hot_standby == b"on"), is_read_only));
+    }
+    let row = begins.row.take()?;
+    let columns: Vec<Option<&[u8]>> = DataRow::decode(&row).ok()?.values().collect();
+    let [Some(in_recovery), Some(is_read_only)] = columns[..] else { return None };
+    Some((HostRole::of(in_recovery == b"t"), is_read_only == b"on"))
 }
 
 /// Whether new servers of the pool are asked what they begin with. Where texts are not read, a `connect_query` runs again after each

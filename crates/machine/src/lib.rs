@@ -50,7 +50,7 @@ pub use proved::{Marks, Proved};
 pub use replication::{NoReplicationKind, Replication, ReplicationKind};
 pub use settings::Settings;
 pub use snapshot::{Look, Snapshot};
-pub use upstreams::{HostState, Observed, Upstream, Upstreams};
+pub use upstreams::{HostRole, HostState, Observed, Upstream, Upstreams};
 pub use violation::Violation;
 pub use work::{Done, Job};
 

@@ -5,7 +5,7 @@
 use std::net::SocketAddr;
 
 use auth::{Mark, Secret};
-use connections::databases::Address;
+use connections::databases::{Address, TargetSessionAttrs};
 use serde::{Deserialize, Serialize};
 use session_state::parameters::Reported;
 use session_state::prepared::PreparedOnServer;
@@ -38,6 +38,9 @@ pub struct MovedServer {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct MovedDatabase {
     pub hosts: Vec<Address>,
+    /// A process that does not send it takes any host.
+    #[serde(default)]
+    pub target_session_attrs: TargetSessionAttrs,
     pub dbname: Option<String>,
     pub forced_user: Option<String>,
     pub password: Option<Secret>,

@@ -8,7 +8,7 @@
 //!
 //! Promises: the later observation wins, whatever the order in which copies receive them. So all copies are equal once no mail is under way.
 //!
-//! Only hosts of databases with several hosts are here, since nothing is decided by the state of an only host. The role of a host, its timeline
+//! Only hosts of databases with several hosts are here, since nothing is decided by the state of an only host. The timeline of a host
 //! and its lag belong into [`Upstream`] as well, once something observes them.
 
 use std::collections::BTreeMap;
@@ -19,13 +19,42 @@ use units::Time;
 
 use crate::Settings;
 
+/// Whether a PostgreSQL is in hot standby. A connection's is that of its login: PostgreSQL becomes a standby only by a restart. It is promoted
+/// without one.
+//= pg18 runtime-config-preset#GUC-IN-HOT-STANDBY
+#[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum HostRole {
+    Standby,
+    Primary,
+}
+
+impl HostRole {
+    #[must_use]
+    pub fn of(in_hot_standby: bool) -> HostRole {
+        if in_hot_standby { HostRole::Standby } else { HostRole::Primary }
+    }
+
+    #[must_use]
+    pub fn is_standby(self) -> bool {
+        self == HostRole::Standby
+    }
+
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            HostRole::Standby => "standby",
+            HostRole::Primary => "primary",
+        }
+    }
+}
+
 /// Whether connections to a host succeed.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum HostState {
     /// A connection has failed: until then other hosts come first.
     Failed { until: Time },
-    /// A server has logged in there, or nothing is known.
-    Alive,
+    /// A server has logged in there, or nothing is known. `None`: the server has not said what it is.
+    Alive { role: Option<HostRole> },
 }
 
 /// A host, as it was observed last. The order is that of the observations; of two at the same time, a login counts more than a failure.
@@ -38,12 +67,21 @@ pub struct Upstream {
 
 impl Upstream {
     /// No connection to it has been tried.
-    pub const UNTRIED: Upstream = Upstream { at: Time::ZERO, state: HostState::Alive };
+    pub const UNTRIED: Upstream = Upstream { at: Time::ZERO, state: HostState::Alive { role: None } };
 
     /// Whether other hosts come first.
     #[must_use]
     pub fn has_failed(self, now: Time) -> bool {
         matches!(self.state, HostState::Failed { until } if now < until)
+    }
+
+    /// What the last server that logged in there was.
+    #[must_use]
+    pub fn role(self) -> Option<HostRole> {
+        match self.state {
+            HostState::Alive { role } => role,
+            HostState::Failed { .. } => None,
+        }
     }
 }
 
@@ -87,10 +125,10 @@ impl Upstreams {
         self.hosts = hosts.map(|host| (host.clone(), kept(host))).collect();
     }
 
-    /// Whether other hosts of its databases come before this one.
+    /// A host as it was observed last.
     #[must_use]
-    pub fn has_failed(&self, host: &Address, now: Time) -> bool {
-        self.hosts.get(host).is_some_and(|upstream| upstream.has_failed(now))
+    pub fn get(&self, host: &Address) -> Upstream {
+        self.hosts.get(host).copied().unwrap_or(Upstream::UNTRIED)
     }
 
     /// Notes what was observed here. The result is `None` if nothing is decided by the state of this host.
@@ -114,8 +152,7 @@ impl Upstreams {
     /// The last observation of a host.
     #[must_use]
     pub fn of(&self, host: &Arc<Address>) -> Observed {
-        let upstream = self.hosts.get(&**host).copied().unwrap_or(Upstream::UNTRIED);
-        Observed { host: Arc::clone(host), upstream }
+        Observed { host: Arc::clone(host), upstream: self.get(host) }
     }
 
     /// All hosts, by address.
@@ -148,7 +185,7 @@ mod tests {
     }
 
     fn alive(at: u64) -> Upstream {
-        Upstream { at: Time(at), state: HostState::Alive }
+        Upstream { at: Time(at), state: HostState::Alive { role: None } }
     }
 
     #[test]
@@ -156,7 +193,7 @@ mod tests {
         let mut upstreams = Upstreams::new(&settings(&[&[1, 2], &[2], &[3]]));
         assert!(upstreams.observe(&address(2), failed(5, 9)).is_some());
         assert_eq!(upstreams.observe(&address(3), failed(5, 9)), None);
-        let has_failed = |port, now| upstreams.has_failed(&address(port), Time(now));
+        let has_failed = |port, now| upstreams.get(&address(port)).has_failed(Time(now));
         assert_eq!(
             (has_failed(2, 8), has_failed(2, 9), has_failed(1, 8), has_failed(3, 8)),
             (true, false, false, false)

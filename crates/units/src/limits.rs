@@ -86,6 +86,13 @@ pub const OPENING_SLOW: Duration = Duration::from_secs(1);
 /// one of TCP's own repetitions, after 1 s. The last one has `server_connect_timeout`.
 pub const CONNECT_NEXT: Duration = Duration::from_secs(2);
 
+/// How long a host that was down, or had the wrong role for a database with `target_session_attrs`, is taken to be the same still. Afterwards it
+/// is tried again where no other host fits.
+pub const ROLE_HOLDS: Duration = Duration::from_secs(1);
+
+/// How long a host that was no standby is passed over where others are: it may have been restarted as one since.
+pub const ROLE_IS_KNOWN: Duration = Duration::from_secs(15);
+
 /// How long before the end of its lifetime a server that min_pool_size keeps is replaced, at most; a tenth of a lifetime
 /// that is short.
 pub const RENEWAL: Duration = Duration::from_secs(5);

@@ -5,6 +5,8 @@
 
 use std::collections::BTreeMap;
 
+use connections::databases::TargetSessionAttrs;
+
 use super::{connect_timeout, wrong};
 use crate::problem::{Place, Problem, quoted};
 use ::settings::Key;
@@ -89,7 +91,7 @@ const MOOT: [&str; 9] = [
 /// What may be asked for, where only some of it can be given.
 const ALLOWED: [(&str, &[&str]); 3] = [
     ("gssencmode", &["disable", "prefer"]),
-    ("target_session_attrs", &["any"]),
+    ("target_session_attrs", TargetSessionAttrs::NAMES),
     ("load_balance_hosts", &["disable", "random"]),
 ];
 

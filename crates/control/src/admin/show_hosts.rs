@@ -1,4 +1,4 @@
-//! `SHOW HOSTS`: the hosts of databases that have several, and whether connections to them succeed. PgBouncer has no such table.
+//! `SHOW HOSTS`: the hosts of databases that have several, whether connections to them succeed, and which is the primary. PgBouncer has no such table.
 //!
 //! Of all workers' observations the latest is shown. A host that has failed is up again, in its turn, once `server_login_retry` is over; until
 //! somebody has tried it then, nothing is known of it.
@@ -12,7 +12,7 @@ use machine::{HostState, Upstream};
 use crate::show_input::{ShowInput, host};
 use crate::table::{Column, Table, count, int, text, words};
 
-const COLUMNS: &[Column] = &[text("host"), int("port"), int("up"), int("observed"), int("retry_in")];
+const COLUMNS: &[Column] = &[text("host"), int("port"), int("up"), int("observed"), int("retry_in"), text("role")];
 
 pub(super) fn table(input: &ShowInput<'_>) -> Table {
     let mut latest: BTreeMap<(String, u16), Upstream> = BTreeMap::new();
@@ -26,12 +26,12 @@ pub(super) fn table(input: &ShowInput<'_>) -> Table {
     for ((host, port), upstream) in latest {
         let tried = (upstream != Upstream::UNTRIED).then_some(upstream);
         let up = tried.and_then(|tried| match tried.state {
-            HostState::Alive => Some(1),
+            HostState::Alive { .. } => Some(1),
             HostState::Failed { .. } => tried.has_failed(now).then_some(0),
         });
         let retry_in = match upstream.state {
             HostState::Failed { until } if now < until => Some(seconds(until.since(now))),
-            HostState::Failed { .. } | HostState::Alive => None,
+            HostState::Failed { .. } | HostState::Alive { .. } => None,
         };
         let observed = tried.map(|tried| now.since(tried.at).as_secs());
         table.push(vec![
@@ -40,6 +40,7 @@ pub(super) fn table(input: &ShowInput<'_>) -> Table {
             up.and_then(count),
             observed.and_then(count),
             retry_in.and_then(count),
+            upstream.role().map(|role| role.as_str().into()),
         ]);
     }
     table

@@ -447,7 +447,7 @@ fn hosts(upstreams: [Upstream; 3]) -> Vec<(Address, Upstream)> {
 }
 
 fn alive(at: u64) -> Upstream {
-    Upstream { at: Time(at), state: HostState::Alive }
+    Upstream { at: Time(at), state: HostState::Alive { role: None } }
 }
 
 /// For fifteen seconds.

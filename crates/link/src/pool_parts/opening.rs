@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use connections::databases::{Address, Database, LoadBalanceHosts};
+use connections::databases::{Address, Database, LoadBalanceHosts, TargetSessionAttrs};
 use connections::server_login::Derived;
 use machine::{Proved, Upstreams};
-use units::Time;
+use units::{Time, limits};
 
 /// After a failed login, the first pause before the next try.
 const RETRY_FIRST: Duration = Duration::from_millis(50);
@@ -25,9 +25,8 @@ pub struct Opening {
     pub(crate) spare_after: Time,
     /// The index of the next host.
     next_host: usize,
-    /// Hosts that have not let this pool in lately, and until when others go before them. Others may be let in there. Hosts at which nobody is
-    /// let in are in [`Upstreams`].
-    refused_at: Vec<(Address, Time)>,
+    /// Hosts that have not let this pool in lately. Other pools may be let in there. Hosts at which nobody is let in are in [`Upstreams`].
+    refused_at: Vec<Refused>,
     /// Keys that a login has derived, so that the next one need not.
     pub(crate) derived: Option<Derived>,
     /// What a client has proved last, good for its user's servers.
@@ -63,6 +62,11 @@ impl Opening {
 
     /// A server has logged in.
     pub fn login_succeeded(&mut self) {
+        self.pause = None;
+    }
+
+    /// A host may be the one that was missing: no pause any more.
+    pub fn end_pause(&mut self) {
         self.pause = None;
     }
 
@@ -119,14 +123,17 @@ impl Opening {
         self.proved = proved;
     }
 
-    /// The host for the next server: the next in turn that is not known to be down, or else simply the next.
+    /// The host for the next server: of those that fit best the next in turn, or simply the next if none may fit.
     //= pgbouncer config.md#host
     //= pgbouncer config.md#load_balance_hosts
     pub(crate) fn take_host(&mut self, database: &Database, upstreams: &Upstreams, now: Time) -> Address {
         let hosts = &database.hosts;
         let in_turn = (0..hosts.len()).map(|step| (self.next_host + step) % hosts.len());
-        let chosen = in_turn.clone().find(|&index| !self.is_down(&hosts[index], upstreams, now));
-        let chosen = chosen.unwrap_or(self.next_host % hosts.len());
+        let fits = in_turn.map(|index| (self.fit(database, &hosts[index], upstreams, now), index));
+        let chosen = match fits.min_by_key(|(fit, _)| *fit) {
+            Some((fit, index)) if fit != Fit::Unfit => index,
+            _ => self.next_host % hosts.len(),
+        };
         self.next_host = match database.load_balance_hosts {
             LoadBalanceHosts::RoundRobin => (chosen + 1) % hosts.len(),
             LoadBalanceHosts::Disable => chosen,
@@ -134,15 +141,32 @@ impl Opening {
         hosts[chosen].clone()
     }
 
-    fn is_down(&self, host: &Address, upstreams: &Upstreams, now: Time) -> bool {
-        let refuses_us = self.refused_at.iter().any(|(refused, until)| refused == host && now < *until);
-        refuses_us || upstreams.has_failed(host, now)
+    /// How well a host fits, as far as is known.
+    fn fit(&self, database: &Database, host: &Address, upstreams: &Upstreams, now: Time) -> Fit {
+        let (attrs, upstream) = (database.target_session_attrs, upstreams.get(host));
+        let refused = self.refused_at.iter().find(|refused| refused.host == *host && now < refused.until);
+        let failed_at = upstream.has_failed(now).then_some(upstream.at).max(refused.map(|refused| refused.at));
+        if let Some(failed_at) = failed_at {
+            // A host that is restarted may be the one that is wanted.
+            let is_old = attrs != TargetSessionAttrs::Any && now >= failed_at + limits::ROLE_HOLDS;
+            return if is_old { Fit::MayHaveChanged } else { Fit::Unfit };
+        }
+        let is_unsure = if attrs.wants_primary() { Fit::Unknown } else { Fit::Fits };
+        match upstream.role() {
+            // Where sessions are read-only by default is known by the pool alone.
+            Some(role) if attrs.accepts(role.is_standby(), role.is_standby()) => Fit::Fits,
+            Some(_) if attrs == TargetSessionAttrs::PreferStandby => Fit::SecondBest,
+            Some(_) if now < upstream.at + limits::ROLE_HOLDS => Fit::Unfit,
+            // There is one primary, so the others are left alone while it is known.
+            Some(_) if attrs.wants_primary() || now < upstream.at + limits::ROLE_IS_KNOWN => Fit::MayHaveChanged,
+            Some(_) | None => is_unsure,
+        }
     }
 
     /// A host has not let this pool in: until then others go before it.
     pub fn host_refused(&mut self, host: &Address, now: Time, until: Time) {
-        self.refused_at.retain(|(refused, until)| refused != host && now < *until);
-        self.refused_at.push((host.clone(), until));
+        self.refused_at.retain(|refused| refused.host != *host && now < refused.until);
+        self.refused_at.push(Refused { host: host.clone(), at: now, until });
     }
 
     /// A server could not be opened at this host: the next one is tried at another.
@@ -156,14 +180,49 @@ impl Opening {
 
     /// A server has logged in there.
     pub fn host_let_in(&mut self, host: &Address) {
-        self.refused_at.retain(|(refused, _)| refused != host);
+        self.refused_at.retain(|refused| refused.host != *host);
     }
 
-    /// Whether a server can be opened at another host that is not known to be down.
+    /// Whether a server can be opened at another host, as far as is known.
     #[must_use]
     pub(crate) fn has_other_host(&self, database: &Database, host: &Address, upstreams: &Upstreams, now: Time) -> bool {
-        database.hosts.iter().any(|other| other != host && !self.is_down(other, upstreams, now))
+        database.hosts.iter().any(|other| other != host && self.fit(database, other, upstreams, now) < Fit::Unfit)
     }
+
+    /// Whether a host fits, as far as is known.
+    #[must_use]
+    pub(crate) fn host_fits(&self, database: &Database, host: &Address, upstreams: &Upstreams, now: Time) -> bool {
+        self.fit(database, host, upstreams, now) == Fit::Fits
+    }
+
+    /// Whether another host may be a standby.
+    #[must_use]
+    pub(crate) fn has_standby(&self, database: &Database, host: &Address, upstreams: &Upstreams, now: Time) -> bool {
+        database.hosts.iter().any(|other| other != host && self.fit(database, other, upstreams, now) == Fit::Fits)
+    }
+}
+
+/// How well a host fits for a pool's next server. The first is the best.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Fit {
+    Fits,
+    /// It may be the primary.
+    Unknown,
+    /// The primary, where a standby is preferred.
+    SecondBest,
+    /// It was down or had the wrong role a while ago.
+    MayHaveChanged,
+    /// It is down, or has the wrong role.
+    Unfit,
+}
+
+/// A host that has not let a pool in.
+#[derive(Debug)]
+struct Refused {
+    host: Address,
+    at: Time,
+    /// Until then other hosts go before it.
+    until: Time,
 }
 
 /// No server is opened for a while after a login has failed.

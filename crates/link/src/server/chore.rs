@@ -7,6 +7,8 @@ use std::fmt;
 pub enum Chore {
     /// `connect_query`
     Setup,
+    /// Asks a new server whether it is in hot standby. PostgreSQL before 14 does not report it.
+    Role,
     /// Asks a new server for its base, after its `connect_query`.
     Base,
     /// Gives a server its base again after a reset: by `connect_query`, or by SET.
@@ -47,14 +49,14 @@ impl Chore {
         match self {
             Chore::Setup | Chore::Restore | Chore::Rollback | Chore::Poison | Chore::Compare => true,
             Chore::Check | Chore::Reset => true,
-            Chore::Base | Chore::Clear | Chore::Unlisten | Chore::WaitEvents => false,
+            Chore::Role | Chore::Base | Chore::Clear | Chore::Unlisten | Chore::WaitEvents => false,
             Chore::Poll | Chore::Catalogue | Chore::First => false,
         }
     }
 
     /// Whether its answer's rows are read.
     pub(crate) fn reads_rows(self) -> bool {
-        self.is_of_names() || matches!(self, Chore::WaitEvents | Chore::Base)
+        self.is_of_names() || matches!(self, Chore::WaitEvents | Chore::Role | Chore::Base)
     }
 }
 
@@ -63,6 +65,7 @@ impl fmt::Display for Chore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Chore::Setup | Chore::Restore => "connect query",
+            Chore::Role => "question about the server's role",
             Chore::Base => "question about what the server begins with",
             Chore::Check => "server check",
             Chore::Rollback => "rollback",

@@ -23,6 +23,7 @@ use crate::special::Watched;
 fn opened_for(moved: MovedDatabase, database: Arc<Database>) -> Arc<Database> {
     let opened_for = Database {
         hosts: moved.hosts,
+        target_session_attrs: moved.target_session_attrs,
         dbname: moved.dbname,
         forced_user: moved.forced_user,
         password: moved.password,
@@ -93,6 +94,7 @@ impl Server {
             mark: identity.mark,
             opened_for: MovedDatabase {
                 hosts: opened_for.hosts.clone(),
+                target_session_attrs: opened_for.target_session_attrs,
                 dbname: opened_for.dbname.clone(),
                 forced_user: opened_for.forced_user.clone(),
                 password: opened_for.password.clone(),
@@ -167,6 +169,7 @@ impl Server {
                 opened_for,
                 reconnects: moved.reconnects,
                 connected_at: moved.connected_at,
+                role: None,
                 opened_for_session: None,
             },
             incoming: ServerIncoming::default(),

@@ -53,9 +53,9 @@ pub enum Group {
 impl ServerState {
     pub fn group(&self) -> Group {
         match self {
-            ServerState::Connecting | ServerState::LoggingIn(_) | ServerState::Busy(Chore::Setup | Chore::Base) => {
-                Group::Opening
-            }
+            ServerState::Connecting
+            | ServerState::LoggingIn(_)
+            | ServerState::Busy(Chore::Setup | Chore::Role | Chore::Base) => Group::Opening,
             // Waiters do not wait for these: another server may be opened.
             ServerState::Busy(Chore::Poll | Chore::Catalogue) | ServerState::Draining { .. } | ServerState::Held => {
                 Group::Recovering

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use ::settings::table;
 use auth::Secret;
-use connections::databases::{Address, Database, Host, LoadBalanceHosts};
+use connections::databases::{Address, Database, Host, LoadBalanceHosts, TargetSessionAttrs};
 use machine::Settings;
 use machine::peering::{PeerEntry, PeerId};
 use queueing::classes::{Class, ClassId, Classes, Pattern, Rule};
@@ -185,6 +185,10 @@ fn set_database(entry: &mut Database, key: &str, value: &str) -> Result<(), Stri
             entry.hosts.iter_mut().for_each(|address| address.port = port);
         }
         "load_balance_hosts" if value == "disable" => entry.load_balance_hosts = LoadBalanceHosts::Disable,
+        "target_session_attrs" => {
+            let attrs = TargetSessionAttrs::parse(value);
+            entry.target_session_attrs = attrs.ok_or_else(|| format!("'{value}' is none of libpq's values"))?;
+        }
         "dbname" => entry.dbname = Some(value.to_owned()),
         "user" => entry.forced_user = Some(value.to_owned()),
         "password" => entry.password = Some(Secret::parse(value)),

@@ -45,6 +45,7 @@ pub(crate) fn chore_progress(
         return;
     }
     match chore {
+        Chore::Role => server_logins::role_known(sessions, servers, pools, step, conn),
         Chore::Setup => server_logins::set_up(sessions, servers, pools, step, conn),
         Chore::Base => server_logins::server_ready(sessions, servers, pools, step, conn),
         Chore::Rollback => free_servers::reset_or_free(servers, pools, step, conn),

@@ -117,7 +117,9 @@ pub(crate) fn server_due(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId,
         ServerState::Draining { cancelled: false, .. } => {
             drains::stop(&mut tables.servers, &mut tables.pools, step, conn)
         }
-        ServerState::Connecting | ServerState::LoggingIn(_) | ServerState::Busy(Chore::Setup | Chore::Base) => {
+        ServerState::Connecting
+        | ServerState::LoggingIn(_)
+        | ServerState::Busy(Chore::Setup | Chore::Role | Chore::Base) => {
             lost_servers::login_failed(&mut tables.sessions, &mut tables.servers, &mut tables.pools, step, conn, why);
         }
         ServerState::Busy(Chore::First) => name_polls::names_late(&mut tables.servers, &mut tables.pools, step, conn),

@@ -10,7 +10,7 @@ use wire::backend::{ErrorResponse, Fields};
 
 use crate::limits::permits;
 use crate::servers::{listener, resting};
-use crate::sessions::lost_servers;
+use crate::sessions::{hosts, lost_servers};
 use crate::tables::cancels::refuse_first;
 use crate::tables::owners::{Pools, Servers, Sessions};
 use crate::tables::step::Step;
@@ -40,6 +40,9 @@ pub(crate) fn act_on_words(
     conn: ConnId,
     words: Words,
 ) -> bool {
+    if words.promoted {
+        hosts::promoted(servers, pools, step, conn);
+    }
     if let Some(astray) = words.astray {
         end_astray(sessions, servers, step, conn, astray);
         return true;

@@ -234,7 +234,24 @@ pub(crate) fn logged_in(
         return replicating::own_server_ready(sessions, servers, pools, step, conn, session);
     }
     server_login::note_reported(server, step.caches);
-    match pools[server.pool()].database().connect_query.clone() {
+    if hosts::asks_for_role(servers, conn) {
+        return chores::start_chore(servers, pools, step, conn, Chore::Role, server_login::ROLE_QUESTION);
+    }
+    role_known(sessions, servers, pools, step, conn);
+}
+
+/// What the server's host is has been reported or answered: its `connect_query` is run.
+pub(crate) fn role_known(
+    sessions: &mut Sessions,
+    servers: &mut Servers,
+    pools: &mut Pools,
+    step: &mut Step<'_>,
+    conn: ConnId,
+) {
+    if let Some(why) = hosts::judge(servers, pools, step, conn) {
+        return lost_servers::login_failed(sessions, servers, pools, step, conn, why);
+    }
+    match pools[servers[conn].pool()].database().connect_query.clone() {
         Some(query) => chores::start_chore(servers, pools, step, conn, Chore::Setup, query.as_bytes()),
         None => set_up(sessions, servers, pools, step, conn),
     }

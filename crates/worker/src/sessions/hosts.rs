@@ -1,5 +1,5 @@
-//! A worker's observations of the hosts of databases with several: at which of them servers cannot be opened, and at which they log in. No other
-//! worker is told of a database's only host.
+//! A worker's observations of the hosts of databases with several: at which of them servers cannot be opened, at which they log in, and which of
+//! them is the primary. No other worker is told of a database's only host.
 //!
 //! | a login fails because | it is passed over by |
 //! |---|---|
@@ -7,30 +7,46 @@
 //! | of anything after the first answer: the user, the password, the database, its `connect_query`, too many connections | this pool on this worker |
 //!
 //! Both end after `server_login_retry`, or with the first login there: anybody's for the first, one of this pool's for the second.
+//!
+//! Each new server of a database with `target_session_attrs` must have the role that is wanted, as in libpq. PostgreSQL 14 and later reports its
+//! role at the login; earlier ones are asked. A server of another role is closed, and the next one is opened at another host. If no host fits, all
+//! are tried again after a pause of a second at most.
+//! //= pg18 libpq-connect#LIBPQ-CONNECT-TARGET-SESSION-ATTRS
 
-use link::server::{Server, ServerState};
+use std::sync::Arc;
+use std::time::Duration;
+
+use connections::databases::{Address, TargetSessionAttrs};
+use link::server::{CloseReason, Server, ServerState};
+use link::server_login;
 use machine::mail::ToCoordinator;
-use machine::upstreams::{HostState, Noted, Observed, Upstream};
-use units::ConnId;
+use machine::upstreams::{HostRole, HostState, Noted, Observed, Upstream};
+use units::{ConnId, limits};
 use wire::{SqlState, sqlstate};
 
 use crate::tables::owners::{Pools, Servers};
 use crate::tables::step::Step;
 
 /// A server could not be opened, or its login has failed. `code`: of PostgreSQL's error, if it sent one.
-pub(crate) fn failed(servers: &Servers, pools: &mut Pools, step: &mut Step<'_>, conn: ConnId, code: Option<SqlState>) {
+pub(crate) fn failed(
+    servers: &Servers,
+    pools: &mut Pools,
+    step: &mut Step<'_>,
+    conn: ConnId,
+    code: Option<SqlState>,
+    why: &CloseReason,
+) {
     let server = &servers[conn];
-    let (host, pool) = (server.identity().host(), &mut pools.table[server.pool()]);
+    let host = Arc::clone(server.identity().host());
     let until = step.now + step.plan.settings.global.servers.server_login_retry;
-    if fails_for_all(server, code) {
-        let failed = Upstream { at: step.now, state: HostState::Failed { until } };
-        if let Some(observed) = pools.upstreams.observe(host, failed) {
-            step.actions.post_to_coordinator(ToCoordinator::Upstream(observed));
-        }
+    if let CloseReason::WrongRole { is_host: true, .. } = why {
+        observe(pools, step, &host, HostState::Alive { role: server.identity().role() });
+    } else if fails_for_all(server, code) {
+        observe(pools, step, &host, HostState::Failed { until });
     } else {
-        pool.opening_mut().host_refused(host, step.now, until);
+        pools[server.pool()].opening_mut().host_refused(&host, step.now, until);
     }
-    pool.leave_host(host);
+    pools[server.pool()].leave_host(&host);
 }
 
 /// Whether no pool would get in there.
@@ -43,21 +59,95 @@ fn fails_for_all(server: &Server, code: Option<SqlState>) -> bool {
     }
 }
 
+/// A host was observed here.
+fn observe(pools: &mut Pools, step: &mut Step<'_>, host: &Arc<Address>, state: HostState) {
+    if let Some(observed) = pools.upstreams.observe(host, Upstream { at: step.now, state }) {
+        step.actions.post_to_coordinator(ToCoordinator::Upstream(observed));
+        end_pauses(pools, step, host);
+    }
+}
+
+/// Pools that have looked for another host than those that they found go on at once if this one fits.
+fn end_pauses(pools: &mut Pools, step: &mut Step<'_>, host: &Address) {
+    let Pools { table, upstreams, .. } = pools;
+    for pool in table.iter_mut() {
+        let is_choosy = pool.database().target_session_attrs != TargetSessionAttrs::Any;
+        if is_choosy && pool.opening().is_paused(step.now) && pool.host_fits(host, upstreams, step.now) {
+            pool.opening_mut().end_pause();
+            step.agenda.feed(pool.id());
+        }
+    }
+}
+
+/// Whether a new server has to be asked for its role.
+pub(crate) fn asks_for_role(servers: &mut Servers, conn: ConnId) -> bool {
+    let server = &mut servers[conn];
+    let is_choosy = server.identity().opened_for().target_session_attrs != TargetSessionAttrs::Any;
+    is_choosy && server_login::take_role(server).is_none()
+}
+
+/// Notes the role of a new server. Why the server cannot be used, if it cannot.
+pub(crate) fn judge(servers: &mut Servers, pools: &Pools, step: &Step<'_>, conn: ConnId) -> Option<CloseReason> {
+    let server = &mut servers[conn];
+    let database = Arc::clone(server.identity().opened_for());
+    let attrs = database.target_session_attrs;
+    let Some((role, is_read_only)) = server_login::take_role(server) else {
+        // It was asked, and has not answered as PostgreSQL does.
+        return (attrs != TargetSessionAttrs::Any).then(|| wrong_role("the host has not told its role", true, attrs));
+    };
+    server.identity_mut().note_role(role);
+    if attrs.accepts(role.is_standby(), is_read_only) {
+        return None;
+    }
+    let (pool, host) = (&pools[server.pool()], server.identity().host());
+    if attrs == TargetSessionAttrs::PreferStandby && !pool.has_standby(host, &pools.upstreams, step.now) {
+        return None;
+    }
+    match role {
+        HostRole::Standby => Some(wrong_role("the host is a standby", true, attrs)),
+        HostRole::Primary if is_read_only => Some(wrong_role("sessions are read-only by default", false, attrs)),
+        HostRole::Primary => Some(wrong_role("the host is the primary", true, attrs)),
+    }
+}
+
+fn wrong_role(found: &'static str, is_host: bool, attrs: TargetSessionAttrs) -> CloseReason {
+    CloseReason::WrongRole { found, is_host, wanted: attrs.as_str() }
+}
+
+/// The longest pause after logins that have failed, for a database with this `target_session_attrs`: a primary is looked for each second.
+pub(crate) fn longest_pause(step: &Step<'_>, attrs: TargetSessionAttrs) -> Duration {
+    let retry = step.plan.settings.global.servers.server_login_retry;
+    if attrs == TargetSessionAttrs::Any { retry } else { retry.min(limits::ROLE_HOLDS) }
+}
+
 /// A server has logged in.
 pub(crate) fn let_in(servers: &Servers, pools: &mut Pools, step: &mut Step<'_>, conn: ConnId) {
     let server = &servers[conn];
-    let host = server.identity().host();
-    pools[server.pool()].opening_mut().host_let_in(host);
-    let alive = Upstream { at: step.now, state: HostState::Alive };
-    if let Some(observed) = pools.upstreams.observe(host, alive) {
-        step.actions.post_to_coordinator(ToCoordinator::Upstream(observed));
+    let host = Arc::clone(server.identity().host());
+    pools[server.pool()].opening_mut().host_let_in(&host);
+    observe(pools, step, &host, HostState::Alive { role: server.identity().role() });
+}
+
+/// A server reports that its PostgreSQL, a standby, has been promoted.
+pub(crate) fn promoted(servers: &mut Servers, pools: &mut Pools, step: &mut Step<'_>, conn: ConnId) {
+    let server = &mut servers[conn];
+    server.identity_mut().note_role(HostRole::Primary);
+    let host = Arc::clone(server.identity().host());
+    let attrs = pools[server.pool()].database().target_session_attrs;
+    if matches!(attrs, TargetSessionAttrs::Standby | TargetSessionAttrs::ReadOnly) {
+        server.end_mut().close_when_released(wrong_role("the host is the primary", true, attrs));
     }
+    observe(pools, step, &host, HostState::Alive { role: Some(HostRole::Primary) });
 }
 
 /// The coordinator sends the state of a host. If there is a later observation here, the coordinator lacks it.
 pub(crate) fn told(pools: &mut Pools, step: &mut Step<'_>, observed: &Observed) {
-    if pools.upstreams.note(observed) == Noted::Outdated {
-        let later = pools.upstreams.of(&observed.host);
-        step.actions.post_to_coordinator(ToCoordinator::Upstream(later));
+    match pools.upstreams.note(observed) {
+        Noted::Unchanged => {}
+        Noted::Changed => end_pauses(pools, step, &observed.host),
+        Noted::Outdated => {
+            let later = pools.upstreams.of(&observed.host);
+            step.actions.post_to_coordinator(ToCoordinator::Upstream(later));
+        }
     }
 }

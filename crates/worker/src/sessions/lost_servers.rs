@@ -66,7 +66,9 @@ pub(crate) fn break_server(
 ) {
     let server = &servers[conn];
     match *server.state() {
-        ServerState::Connecting | ServerState::LoggingIn(_) | ServerState::Busy(Chore::Setup | Chore::Base) => {
+        ServerState::Connecting
+        | ServerState::LoggingIn(_)
+        | ServerState::Busy(Chore::Setup | Chore::Role | Chore::Base) => {
             login_failed(sessions, servers, pools, step, conn, why);
         }
         ServerState::Own(_) | ServerState::Linked(_) => {
@@ -276,10 +278,10 @@ fn login_failed_as(
     (refused, told): (Option<(SqlState, String)>, Option<SqlState>),
 ) {
     let (code, words) = refused.unzip();
-    hosts::failed(servers, pools, step, conn, code);
+    hosts::failed(servers, pools, step, conn, code, &why);
     let server = &servers[conn];
     let (id, host) = (server.pool(), Arc::clone(server.identity().host()));
-    let longest = step.plan.settings.global.servers.server_login_retry;
+    let longest = hosts::longest_pause(step, server.identity().opened_for().target_session_attrs);
     if server.identity().opened_for_session().is_some() {
         return replicating::own_server_refused(
             servers,

@@ -190,7 +190,9 @@ impl View<'_> {
         let server = self.servers.get(conn)?;
         let limits = self.pools.get(server.pool())?.rules().servers();
         match *server.state() {
-            ServerState::Connecting | ServerState::LoggingIn(_) | ServerState::Busy(Chore::Setup | Chore::Base) => {
+            ServerState::Connecting
+            | ServerState::LoggingIn(_)
+            | ServerState::Busy(Chore::Setup | Chore::Role | Chore::Base) => {
                 let timeout = self.settings.global.servers.server_connect_timeout;
                 let silent = self.has_silent_host(server).then_some(limits::CONNECT_NEXT);
                 let patience = timeout.into_iter().chain(silent).min()?;

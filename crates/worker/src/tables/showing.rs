@@ -297,7 +297,9 @@ fn server_state(server: &Server, stale: bool) -> &'static str {
         ServerState::Held => "being_canceled",
         ServerState::Idle if stale => "used",
         ServerState::Idle => "idle",
-        ServerState::Busy(Chore::Setup | Chore::Base) | ServerState::Connecting | ServerState::LoggingIn(_) => "new",
+        ServerState::Busy(Chore::Setup | Chore::Role | Chore::Base)
+        | ServerState::Connecting
+        | ServerState::LoggingIn(_) => "new",
         ServerState::Busy(_) => "tested",
     }
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use auth::Mark;
 use connections::databases::{Address, Database, Host};
 use connections::encryption::Encryption;
+use machine::HostRole;
 use units::{ConnId, Serial, Time};
 
 /// What does not change once a connection is open.
@@ -29,6 +30,8 @@ pub struct Identity {
     /// How often RECONNECT had been ordered by then.
     pub(crate) reconnects: u32,
     pub(crate) connected_at: Time,
+    /// What its host was at its login; `None`: it has not said.
+    pub(crate) role: Option<HostRole>,
     /// The session that it was opened for, and whose own it will be: one that replicates.
     pub(crate) opened_for_session: Option<ConnId>,
 }
@@ -55,8 +58,20 @@ impl Identity {
             opened_for,
             reconnects,
             connected_at: now,
+            role: None,
             opened_for_session: None,
         }
+    }
+
+    /// What its host is, as far as it has said.
+    #[must_use]
+    pub fn role(&self) -> Option<HostRole> {
+        self.role
+    }
+
+    /// It has said what its host is.
+    pub fn note_role(&mut self, role: HostRole) {
+        self.role = Some(role);
     }
 
     /// It is opened for this session alone, which replicates.

@@ -77,6 +77,14 @@ pub(crate) fn welcome(name: &str, changed: &[&Word]) -> Vec<u8> {
         let own = changed.iter().find_map(|word| word.text.strip_prefix(name.as_bytes())?.strip_prefix(b"="));
         ParameterStatus { name: name.as_bytes(), value: own.unwrap_or(value.as_bytes()) }.encode(&mut out);
     }
+    let is_other = |name: &&[u8]| PARAMETERS.iter().all(|(known, _)| known.as_bytes() != *name);
+    for word in changed {
+        let (name, value) =
+            word.text.split_at(word.text.iter().position(|byte| *byte == b'=').unwrap_or(word.text.len()));
+        if is_other(&name) {
+            ParameterStatus { name, value: value.strip_prefix(b"=").unwrap_or(value) }.encode(&mut out);
+        }
+    }
     BackendKeyData { pid: 100 + number, secret: &number.to_be_bytes() }.encode(&mut out);
     backend::encode_ready(&mut out, Status::Idle);
     out
