@@ -38,7 +38,7 @@ pub struct Options {
     /// `None`: a temporary one. The path of the socket in it must not exceed 107 bytes.
     pub socket_dir: Option<PathBuf>,
     pub superuser: String,
-    /// For TCP; data that were kept get it as their new password.
+    /// For TCP; data that were kept get it as their new password, unless they are a standby's.
     pub password: String,
     pub max_connections: u32,
     /// More settings as in postgresql.conf; they win over ours.
@@ -119,7 +119,9 @@ impl Cluster {
             Self { options, account, programs, port, data, socket_dir, log, postmaster: None, guard, _home: home };
         let has_our_password = cluster.prepare(binaries)?;
         cluster.start_on_some_port()?;
-        if !has_our_password {
+        // A standby has the primary's passwords.
+        let is_standby = cluster.data.join("standby.signal").exists();
+        if !has_our_password && !is_standby {
             cluster.set_password()?;
         }
         Ok(cluster)

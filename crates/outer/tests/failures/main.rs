@@ -6,3 +6,4 @@ mod faults;
 mod hostile;
 mod hosts;
 mod outcomes;
+mod roles;
