@@ -49,6 +49,7 @@ census! {
         reliefs = "reliefs",
         /// Hosts that went down while another one of their database lived.
         hosts_down = "hosts_down",
+        switchovers = "switchovers",
         /// Names that moved, and how often it was checked that nobody is idle where they were.
         moves = "moves",
         moves_checked = "moves_checked",

@@ -213,6 +213,8 @@ pub struct Link {
     pub ends: Option<Box<Ends>>,
     /// When the pooler began to open it.
     pub opened_at: u64,
+    /// Which of a database's hosts it is opened to.
+    pub host: usize,
     /// Connected, so that it may be read and written.
     pub stands: bool,
     pub broken: bool,
@@ -243,6 +245,7 @@ impl Link {
             opened: None,
             ends: None,
             opened_at: 0,
+            host: 0,
             stands: false,
             broken: false,
             serves: false,

@@ -77,6 +77,11 @@ fn restart(course: &mut Course, postgres: &mut Postgres, pooler: &mut Pooler) {
     let away = course.now() + course.random.skewed(1_000, 500_000);
     postgres.restart(database, away, away + course.random.skewed(1_000, 500_000));
     course.note_trouble();
+    end_all(course, postgres, pooler, database);
+}
+
+/// Ends all processes of one database.
+pub(crate) fn end_all(course: &mut Course, postgres: &mut Postgres, pooler: &mut Pooler, database: u16) {
     let here = postgres.serving().filter(|process| process.database == database);
     let doomed: Vec<ProcessName> = here.map(|process| process.name()).collect();
     for name in doomed {

@@ -42,6 +42,7 @@ pub(crate) mod i13_shares;
 pub(crate) mod i14_classes;
 pub(crate) mod i15_sizes;
 pub(crate) mod i17_hosts;
+pub(crate) mod i19_roles;
 mod world_view;
 
 use std::sync::Arc;

@@ -66,6 +66,10 @@ impl Client {
             }
             return Ok(());
         }
+        if message == tag::PARAMETER_STATUS && body.starts_with(b"in_hot_standby\0") && !plan.standbys.is_empty() {
+            // Its servers may be at different hosts.
+            return Ok(());
+        }
         if message == tag::NOTIFICATION && self.habits.shares_channel && self.who.is_news_of_others(body) {
             census.clients.strangers_heard += 1;
             census.clients.strangers_owed += u64::from(self.count_notification(body));

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use connections::databases::{Address, Database, Host, LoadBalanceHosts};
+use connections::databases::{Address, Database, Host, LoadBalanceHosts, TargetSessionAttrs};
 use machine::Settings;
 
 use super::Plan;
@@ -58,6 +58,35 @@ impl Plan {
                 changed.load_balance_hosts = LoadBalanceHosts::Disable;
             }
         }
+        self.give_roles();
+    }
+
+    /// Sometimes one host of each database is a standby, and databases want a role. From a stream of its own too.
+    fn give_roles(&mut self) {
+        use TargetSessionAttrs::{Any, PreferStandby, Primary, ReadOnly, ReadWrite, Standby};
+        let mut random = Random::new(self.seed ^ 0x726f_6c65);
+        // A change of roles ends servers, which clients do not expect elsewhere.
+        if self.faults.every == 0 || !random.chance(700) {
+            return;
+        }
+        self.standbys = vec![1; self.databases.len()];
+        let Settings { databases, fallback, .. } = Arc::make_mut(&mut self.settings);
+        for database in databases.values_mut().chain(fallback) {
+            let wanted = *random.pick(&[ReadWrite, ReadWrite, Primary, Standby, ReadOnly, PreferStandby, Any]);
+            Arc::make_mut(database).target_session_attrs = wanted;
+        }
+    }
+
+    /// Whether a host is a standby; `None`: hosts have no roles.
+    #[must_use]
+    pub fn is_standby(&self, place: Place) -> Option<bool> {
+        self.standbys.get(place.database).map(|standby| *standby == place.host)
+    }
+
+    /// The role that a database wants, by the name that clients use.
+    #[must_use]
+    pub fn wanted(&self, name: &str) -> TargetSessionAttrs {
+        self.settings.database(name).map_or(TargetSessionAttrs::Any, |database| database.target_session_attrs)
     }
 
     /// Whether databases have two hosts each.

@@ -105,6 +105,8 @@ pub struct Plan {
     pub stop: Option<machine::Stop>,
     pub purpose: Purpose,
     pub promises: Promises,
+    /// Of each database, which of its hosts is the standby. Empty: they have no roles.
+    pub standbys: Vec<usize>,
     set: Overrides,
 }
 
@@ -155,6 +157,7 @@ impl Plan {
                 ..Purpose::default()
             },
             promises: Promises::default(),
+            standbys: Vec::new(),
             set: wishes.set.clone(),
         };
         if crate::contest::is_wished(wishes) {

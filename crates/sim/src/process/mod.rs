@@ -19,6 +19,7 @@ use crate::course::Course;
 use crate::link::{LinkId, ProcessName};
 use crate::parameters::{self, Values};
 use crate::plan::Plan;
+use crate::plan::hosts::Place;
 use crate::secret::Secret;
 use crate::shared::Server;
 use pipe::Buffers;
@@ -70,6 +71,10 @@ pub(crate) struct Process {
     pub(crate) user: String,
     /// As the startup packet names it.
     pub(crate) dbname: String,
+    /// Which of its database's hosts it is at.
+    pub(crate) host: usize,
+    /// Whether that was a standby at its login; `None`: hosts have no roles.
+    pub(crate) in_hot_standby: Option<bool>,
     phase: ProcessPhase,
     pub(crate) backend: Backend,
     pub(crate) units: Units,
@@ -93,6 +98,8 @@ impl Process {
             database,
             user: String::new(),
             dbname: String::new(),
+            host: 0,
+            in_hot_standby: None,
             phase: ProcessPhase::Starting,
             backend: Backend::new(shared, defaults, "", false, true),
             units: Units::default(),
@@ -331,6 +338,10 @@ impl Process {
         }
     }
 
+    pub(crate) fn replicates(&self) -> bool {
+        self.walsender.is_some()
+    }
+
     /// Whether it belongs to a pool in session mode.
     fn is_of_session_pool(&self, plan: &Plan) -> bool {
         let database = self.dbname.as_str().into();
@@ -388,6 +399,12 @@ impl Process {
             ParameterStatus { name: name.as_bytes(), value: value.as_bytes() }.encode(out);
         }
         ParameterStatus { name: b"server_version", value: b"18.0" }.encode(out);
+        let place = Place { database: usize::from(self.database), host: self.host };
+        self.in_hot_standby = course.plan.is_standby(place);
+        if let Some(in_hot_standby) = self.in_hot_standby {
+            let value = if in_hot_standby { &b"on"[..] } else { b"off" };
+            ParameterStatus { name: b"in_hot_standby", value }.encode(out);
+        }
         BackendKeyData { pid: self.key.0, secret: self.key.1.as_slice() }.encode(out);
         backend::encode_ready(out, Status::Idle);
         self.phase = ProcessPhase::Serving;

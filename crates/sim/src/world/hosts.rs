@@ -5,13 +5,15 @@
 //!   port 5000 + n: db<n>.example ─► 10.0.<n>.1, 10.0.<n>.2, …         port 5100 + n: the other host of database n
 //! ```
 //!
+//! In some of these worlds one host is a standby, and the two change roles. A database that wants the primary sends nothing to a standby (I19).
+//!
 //! While one host of a database is down the other one lives: who waits is served all the same (I6), since a host that is down is no trouble to a
 //! pool that knows it. Some time after a name has moved no idle server is at an address that it has left (I16: what is said is done).
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-use connections::databases::Host;
+use connections::databases::{Host, TargetSessionAttrs};
 use control::ControlEvent;
 use machine::observe::Ends;
 
@@ -21,6 +23,7 @@ use crate::agenda::Happening;
 use crate::plan::Plan;
 use crate::plan::hosts::{self, Place};
 use crate::random::Random;
+use crate::trouble;
 
 /// How long a host is down at most.
 const DOWN_MAX_US: u64 = 3_000_000;
@@ -100,10 +103,30 @@ pub(super) fn wander(world: &mut World) {
     if world.hosts.random.chance(500) {
         return moves(world, database);
     }
+    if !world.course.plan.standbys.is_empty() && world.hosts.random.chance(500) {
+        return switch_over(world, database);
+    }
     world.course.census.world.hosts_down += 1;
     let Hosts { random, away, .. } = &mut world.hosts;
-    let (host, is_silent) = (random.below(2) as usize, random.chance(300));
+    let (drawn, is_silent) = (random.below(2) as usize, random.chance(300));
+    let plan = &world.course.plan;
+    // A host with the role that is wanted stays.
+    let host = match (plan.standbys.get(database), plan.wanted(&plan.databases[database].name)) {
+        (Some(standby), wanted) if wanted.wants_primary() => *standby,
+        (Some(standby), TargetSessionAttrs::Standby | TargetSessionAttrs::ReadOnly) => 1 - *standby,
+        _ => drawn,
+    };
     away[database] = Away { host, until: now + random.skewed(1_000, DOWN_MAX_US), is_silent };
+}
+
+/// The standby becomes the primary, and the primary, which is restarted, the standby. Who was connected to either is not any more.
+fn switch_over(world: &mut World, database: usize) {
+    let World { course, postgres, pooler, .. } = world;
+    course.census.world.switchovers += 1;
+    let standby = &mut course.plan.standbys[database];
+    *standby = 1 - *standby;
+    world.hosts.away[database] = Away::default();
+    trouble::end_all(course, postgres, pooler, database as u16);
 }
 
 fn moves(world: &mut World, database: usize) {

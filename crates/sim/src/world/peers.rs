@@ -11,7 +11,7 @@ use wire::frontend::tag;
 use super::{World, orders, siblings};
 use crate::agenda::Happening;
 use crate::backend::Progress;
-use crate::checks::i04_cancels;
+use crate::checks::{i04_cancels, i19_roles};
 use crate::client::{Circumstances, Client};
 use crate::desk::Open;
 use crate::link::{Leaving, LinkId, Peer, ProcessName};
@@ -183,6 +183,7 @@ impl World {
             Start::Unfinished => Some(false),
             Start::Cancel | Start::Encryption => Some(true),
             Start::Session => {
+                process.host = pooler.network.get(process.link).map_or(0, |link| link.host);
                 if let Some(link) = pooler.network.get_mut(process.link).filter(|link| !link.pooler.closed) {
                     link.pooler.counted = Some((process.dbname.clone(), process.user.clone()));
                     let counted = checks.started(&course.plan, process, link.opened_at);
@@ -201,6 +202,7 @@ impl World {
     fn serve_message(&mut self, process: &mut Process, message: u8, body: &[u8]) {
         self.note_taken(process, message);
         let World { course, postgres, checks, .. } = self;
+        course.judge(i19_roles::check(&course.plan, process, message));
         process.note_asked(course.now());
         if message == tag::QUERY && working::answers_wait_query(course, postgres, process, body) {
             return process.note_answer(self.course.now(), self.pooler.network.written(process.link));

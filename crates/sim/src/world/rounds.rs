@@ -357,6 +357,7 @@ impl World {
         let id = pooler.network.open(Peer::Postgres { database, process: None }, up, down);
         if let Some(link) = pooler.network.get_mut(id) {
             link.opened_at = course.now();
+            link.host = place.host;
             link.ends = if course.plan.is_spread() { hosts.ends(place) } else { None };
         }
         pooler.adopt(node, conn, id);
