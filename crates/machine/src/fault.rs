@@ -61,11 +61,13 @@ pub enum Sabotage {
     OverlookCancel,
     /// Only the worker that has observed it knows that a host has failed (breaks I17).
     WithholdFailedHosts,
+    /// A server is used whatever its role (breaks I19).
+    TakeAnyRole,
 }
 
 #[cfg(debug_assertions)]
 impl Sabotage {
-    pub const ALL: [Sabotage; 28] = [
+    pub const ALL: [Sabotage; 29] = [
         Sabotage::ReleaseAtFirstReady,
         Sabotage::ForwardLateCancel,
         Sabotage::LoseLentServer,
@@ -94,6 +96,7 @@ impl Sabotage {
         Sabotage::KeepTokensOfMembers,
         Sabotage::OverlookCancel,
         Sabotage::WithholdFailedHosts,
+        Sabotage::TakeAnyRole,
     ];
 }
 
@@ -123,4 +126,5 @@ pub enum Fault {
     KeepTokensOfMembers,
     OverlookCancel,
     WithholdFailedHosts,
+    TakeAnyRole,
 }

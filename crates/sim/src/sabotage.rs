@@ -31,6 +31,7 @@ pub fn shows_as(fault: Sabotage) -> &'static [u8] {
         Sabotage::ReadSuspended => &[16],
         Sabotage::OverlookCancel => &[18],
         Sabotage::WithholdFailedHosts => &[17],
+        Sabotage::TakeAnyRole => &[19],
         Sabotage::ForgiveIdleTransactions | Sabotage::RemoveSilently => &[8],
     }
 }

@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 use std::fs;
 
 use config::{classes, databases, users};
+use connections::databases::TargetSessionAttrs;
 use settings::value::{INT_MAX, Kind};
 use settings::{DatabaseSettings, Key, TABLE, UserSettings};
 
@@ -115,7 +116,7 @@ fn database_properties() -> Vec<Property> {
         "port" => Kind::Count(1, 65535, ""),
         "reserve_pool" => kind_of(DatabaseSettings::key("reserve_pool_size")),
         "load_balance_hosts" => Kind::Choice(&["round-robin", "disable"]),
-        "target_session_attrs" => Kind::Choice(&["any"]),
+        "target_session_attrs" => Kind::Choice(TargetSessionAttrs::NAMES),
         _ => kind_of(DatabaseSettings::key(name)),
     };
     let all = databases::parameters().into_iter();

@@ -1,7 +1,8 @@
 //! `SHOW HOSTS`: the hosts of databases that have several, whether connections to them succeed, and which is the primary. PgBouncer has no such table.
 //!
 //! Of all workers' observations the latest is shown. A host that has failed is up again, in its turn, once `server_login_retry` is over; until
-//! somebody has tried it then, nothing is known of it.
+//! somebody has tried it then, nothing is known of it. The role is what the last server that logged in has reported: PostgreSQL before 14 reports
+//! none.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,7 +13,8 @@ use machine::{HostState, Upstream};
 use crate::show_input::{ShowInput, host};
 use crate::table::{Column, Table, count, int, text, words};
 
-const COLUMNS: &[Column] = &[text("host"), int("port"), int("up"), int("observed"), int("retry_in"), text("role")];
+const COLUMNS: &[Column] =
+    &[text("host"), int("port"), int("up"), int("observed"), int("retry_in"), text("role"), int("primary")];
 
 pub(super) fn table(input: &ShowInput<'_>) -> Table {
     let mut latest: BTreeMap<(String, u16), Upstream> = BTreeMap::new();
@@ -33,6 +35,7 @@ pub(super) fn table(input: &ShowInput<'_>) -> Table {
             HostState::Failed { until } if now < until => Some(seconds(until.since(now))),
             HostState::Failed { .. } | HostState::Alive { .. } => None,
         };
+        let role = upstream.role();
         let observed = tried.map(|tried| now.since(tried.at).as_secs());
         table.push(vec![
             words(host),
@@ -40,7 +43,8 @@ pub(super) fn table(input: &ShowInput<'_>) -> Table {
             up.and_then(count),
             observed.and_then(count),
             retry_in.and_then(count),
-            upstream.role().map(|role| role.as_str().into()),
+            role.map(|role| role.as_str().into()),
+            role.and_then(|role| count(u8::from(!role.is_standby()))),
         ]);
     }
     table

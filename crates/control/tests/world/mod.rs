@@ -26,7 +26,7 @@ use machine::snapshot::{
     LinkSnapshot, LongCounts, ObjectSizes, PinCounts, PoolSnapshot, QueryCounts, Rotations, ServerCounts, ServerEnds,
     ServerSnapshot, ServerTimes, StatementCounts, Ties, Totals,
 };
-use machine::{HostState, Peer, ReplicationKind, Settings, Snapshot, Upstream};
+use machine::{HostRole, HostState, Peer, ReplicationKind, Settings, Snapshot, Upstream};
 use queueing::classes::LimitKind;
 use queueing::classes::{Class, ClassId, Classes, Limits, Pattern, Rate, Rule};
 use queueing::queue::ClassCounts;
@@ -447,7 +447,7 @@ fn hosts(upstreams: [Upstream; 3]) -> Vec<(Address, Upstream)> {
 }
 
 fn alive(at: u64) -> Upstream {
-    Upstream { at: Time(at), state: HostState::Alive { role: None } }
+    Upstream { at: Time(at), state: HostState::Alive { role: Some(HostRole::Primary) } }
 }
 
 /// For fifteen seconds.

@@ -195,18 +195,6 @@ impl Pool {
         self.opening.leave_host(&self.database, host);
     }
 
-    /// Whether a host of its database fits for `target_session_attrs`, as far as is known.
-    #[must_use]
-    pub fn host_fits(&self, host: &Address, upstreams: &Upstreams, now: Time) -> bool {
-        self.database.hosts.contains(host) && self.opening.host_fits(&self.database, host, upstreams, now)
-    }
-
-    /// Whether another host may be a standby.
-    #[must_use]
-    pub fn has_standby(&self, host: &Address, upstreams: &Upstreams, now: Time) -> bool {
-        self.opening.has_standby(&self.database, host, upstreams, now)
-    }
-
     /// Whether a server can be opened at another host, as far as is known.
     #[must_use]
     pub fn has_other_host(&self, host: &Address, upstreams: &Upstreams, now: Time) -> bool {

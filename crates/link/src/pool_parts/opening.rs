@@ -189,15 +189,15 @@ impl Opening {
         database.hosts.iter().any(|other| other != host && self.fit(database, other, upstreams, now) < Fit::Unfit)
     }
 
-    /// Whether a host fits, as far as is known.
+    /// Whether one of the database's hosts fits, as far as is known.
     #[must_use]
-    pub(crate) fn host_fits(&self, database: &Database, host: &Address, upstreams: &Upstreams, now: Time) -> bool {
-        self.fit(database, host, upstreams, now) == Fit::Fits
+    pub fn host_fits(&self, database: &Database, host: &Address, upstreams: &Upstreams, now: Time) -> bool {
+        database.hosts.contains(host) && self.fit(database, host, upstreams, now) == Fit::Fits
     }
 
     /// Whether another host may be a standby.
     #[must_use]
-    pub(crate) fn has_standby(&self, database: &Database, host: &Address, upstreams: &Upstreams, now: Time) -> bool {
+    pub fn has_standby(&self, database: &Database, host: &Address, upstreams: &Upstreams, now: Time) -> bool {
         database.hosts.iter().any(|other| other != host && self.fit(database, other, upstreams, now) == Fit::Fits)
     }
 }

@@ -68,7 +68,7 @@ units::reasons! {
         CrashedInLogin => [CONNECTION_FAILURE] "server conn crashed during login";
         /// Its host is not what `target_session_attrs` wants.
         /// `is_host`: other pools would find the same.
-        WrongRole { found: &'static str, is_host: bool, wanted: &'static str } => [CONNECTION_FAILURE] "{found}, and target_session_attrs is {wanted}";
+        WrongRole { found: &'static str, is_host: bool, wanted: &'static str } => [] "{found}, and target_session_attrs is {wanted}";
         /// PostgreSQL has refused the login, and another try may succeed. The line before it has PostgreSQL's words.
         LoginFailed => [] "login failed";
         Crashed => [CONNECTION_FAILURE, TRANSACTION_RESOLUTION_UNKNOWN] "server conn crashed?";

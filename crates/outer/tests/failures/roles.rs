@@ -77,7 +77,7 @@ fn at_standby(pooler: &Pooler, database: &str, count: usize) -> usize {
 fn role(pooler: &Pooler, host: &str) -> Option<String> {
     let answer = client(pooler, "pgbouncer").query("show hosts").expect("the console answers");
     let row = answer.rows.into_iter().find(|row| row[0].as_deref() == Some(host)).expect("a host of several");
-    row.last().cloned().flatten()
+    row[5].clone()
 }
 
 #[test]

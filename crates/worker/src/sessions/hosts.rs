@@ -20,6 +20,7 @@ use connections::databases::{Address, TargetSessionAttrs};
 use link::server::{CloseReason, Server, ServerState};
 use link::server_login;
 use machine::mail::ToCoordinator;
+use machine::sabotage::{Fault, does};
 use machine::upstreams::{HostRole, HostState, Noted, Observed, Upstream};
 use units::{ConnId, limits};
 use wire::{SqlState, sqlstate};
@@ -72,7 +73,10 @@ fn end_pauses(pools: &mut Pools, step: &mut Step<'_>, host: &Address) {
     let Pools { table, upstreams, .. } = pools;
     for pool in table.iter_mut() {
         let is_choosy = pool.database().target_session_attrs != TargetSessionAttrs::Any;
-        if is_choosy && pool.opening().is_paused(step.now) && pool.host_fits(host, upstreams, step.now) {
+        if is_choosy
+            && pool.opening().is_paused(step.now)
+            && pool.opening().host_fits(pool.database(), host, upstreams, step.now)
+        {
             pool.opening_mut().end_pause();
             step.agenda.feed(pool.id());
         }
@@ -96,11 +100,13 @@ pub(crate) fn judge(servers: &mut Servers, pools: &Pools, step: &Step<'_>, conn:
         return (attrs != TargetSessionAttrs::Any).then(|| wrong_role("the host has not told its role", true, attrs));
     };
     server.identity_mut().note_role(role);
-    if attrs.accepts(role.is_standby(), is_read_only) {
+    if attrs.accepts(role.is_standby(), is_read_only) || does(&step.plan.settings, Fault::TakeAnyRole) {
         return None;
     }
     let (pool, host) = (&pools[server.pool()], server.identity().host());
-    if attrs == TargetSessionAttrs::PreferStandby && !pool.has_standby(host, &pools.upstreams, step.now) {
+    if attrs == TargetSessionAttrs::PreferStandby
+        && !pool.opening().has_standby(&database, host, &pools.upstreams, step.now)
+    {
         return None;
     }
     match role {
