@@ -18,6 +18,7 @@
 
 use std::sync::Arc;
 
+use connections::databases::TargetSessionAttrs;
 use session_state::own_changes::OwnChanges;
 use session_state::parameter_set::ParameterSet;
 use session_state::parameters::Tracked;
@@ -44,6 +45,9 @@ enum Cause {
 pub(crate) fn parameter(answers: &mut Answers<'_>, status: &ParameterStatus<'_>, clients: bool) -> bool {
     if let Some(begins) = &mut answers.server.kept.begins {
         begins.note(status.name, status.value);
+    }
+    if status.name == IN_HOT_STANDBY && status.value == b"off" {
+        answers.findings.words().promoted = true;
     }
     let Some(index) = answers.caches.tracked.index(status.name) else {
         if status.name == IN_HOT_STANDBY {
@@ -82,8 +86,11 @@ const IN_HOT_STANDBY: &[u8] = b"in_hot_standby";
 /// The pool sends this value to clients that log in from now on. Clients that have logged in get it from their servers.
 #[cold]
 fn learn_promotion(answers: &mut Answers<'_>, status: &ParameterStatus<'_>) {
-    answers.findings.words().promoted = status.value == b"off";
     let (server, pool) = (&*answers.server, &mut *answers.pool);
+    if matches!(pool.database.target_session_attrs, TargetSessionAttrs::Standby | TargetSessionAttrs::ReadOnly) {
+        // The server is closed for that.
+        return;
+    }
     let report = pool.welcome.report.as_ref().filter(|_| speaks_for_pool(server, pool));
     let changed = report.and_then(|report| report.with_untracked(status.name, status.value, &answers.caches.tracked));
     if let Some(report) = changed {

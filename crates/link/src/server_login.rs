@@ -124,7 +124,8 @@ pub fn note_reported(server: &mut Server, caches: &mut Caches) {
     server.kept.begins = Some(Box::new(Begins { reported, row: None }));
 }
 
-/// The question for the role of a server that has not reported it. //= pg18 functions-admin#FUNCTIONS-RECOVERY-CONTROL
+/// The question for the role of a server that has not reported it.
+//= pg18 functions-admin#FUNCTIONS-RECOVERY-CONTROL
 pub const ROLE_QUESTION: &[u8] =
     b"SELECT pg_catalog.pg_is_in_recovery(), pg_catalog.current_setting('default_transaction_read_only')";
 

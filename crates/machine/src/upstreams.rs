@@ -63,11 +63,26 @@ pub struct Upstream {
     /// When it was observed.
     pub at: Time,
     pub state: HostState,
+    /// Since when it has been in this state, but for the end of a failure.
+    pub since: Time,
 }
 
 impl Upstream {
     /// No connection to it has been tried.
-    pub const UNTRIED: Upstream = Upstream { at: Time::ZERO, state: HostState::Alive { role: None } };
+    pub const UNTRIED: Upstream =
+        Upstream { at: Time::ZERO, state: HostState::Alive { role: None }, since: Time::ZERO };
+
+    /// Observed now.
+    #[must_use]
+    pub fn new(at: Time, state: HostState) -> Upstream {
+        Upstream { at, state, since: at }
+    }
+
+    /// The later of two observations. What both have seen has lasted since the earlier one.
+    fn merge(self, other: Upstream) -> Upstream {
+        let since = if self.state == other.state { self.since.min(other.since) } else { self.max(other).since };
+        Upstream { since, ..self.max(other) }
+    }
 
     /// Whether other hosts come first.
     #[must_use]
@@ -131,18 +146,27 @@ impl Upstreams {
         self.hosts.get(host).copied().unwrap_or(Upstream::UNTRIED)
     }
 
+    /// The primary among these hosts: of several, the one that has been it for the longest time. PostgreSQL that was frozen, or a copy that was
+    /// promoted by mistake, may say that it is the primary, too.
+    #[must_use]
+    pub fn primary<'h>(&self, hosts: &'h [Address]) -> Option<&'h Address> {
+        let of = |host: &&Address| self.get(host);
+        let primaries = hosts.iter().filter(|host| of(host).role() == Some(HostRole::Primary));
+        primaries.min_by_key(|host| of(host).since)
+    }
+
     /// Notes what was observed here. The result is `None` if nothing is decided by the state of this host.
     pub fn observe(&mut self, host: &Arc<Address>, upstream: Upstream) -> Option<Observed> {
         let known = self.hosts.get_mut(&**host)?;
-        let before = std::mem::replace(known, upstream.max(*known));
+        let before = std::mem::replace(known, upstream.merge(*known));
         (before.state != known.state).then(|| Observed { host: Arc::clone(host), upstream: *known })
     }
 
     /// Notes what another machine has observed. The settings here may be older than those there.
     pub fn note(&mut self, observed: &Observed) -> Noted {
         let known = self.hosts.entry(Address::clone(&observed.host)).or_insert(Upstream::UNTRIED);
-        let before = std::mem::replace(known, observed.upstream.max(*known));
-        match (before.state == observed.upstream.state, *known == observed.upstream) {
+        let before = std::mem::replace(known, observed.upstream.merge(*known));
+        match (before.state == observed.upstream.state, known.state == observed.upstream.state) {
             (true, _) => Noted::Unchanged,
             (false, true) => Noted::Changed,
             (false, false) => Noted::Outdated,
@@ -181,11 +205,11 @@ mod tests {
     }
 
     fn failed(at: u64, until: u64) -> Upstream {
-        Upstream { at: Time(at), state: HostState::Failed { until: Time(until) } }
+        Upstream::new(Time(at), HostState::Failed { until: Time(until) })
     }
 
     fn alive(at: u64) -> Upstream {
-        Upstream { at: Time(at), state: HostState::Alive { role: None } }
+        Upstream::new(Time(at), HostState::Alive { role: None })
     }
 
     #[test]

@@ -73,6 +73,8 @@ pub(crate) enum Happening {
     Trouble,
     /// A host goes down, or a name moves.
     Wander,
+    /// This host of a database is promoted.
+    Promoted(usize, usize),
     /// Half a second after a database's name has moved: nobody is idle where it was. When it moved.
     Moved(usize, u64),
     /// Check whether the last faults are over and the last clients gone.

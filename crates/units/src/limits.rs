@@ -86,11 +86,14 @@ pub const OPENING_SLOW: Duration = Duration::from_secs(1);
 /// one of TCP's own repetitions, after 1 s. The last one has `server_connect_timeout`.
 pub const CONNECT_NEXT: Duration = Duration::from_secs(2);
 
-/// How long a host that was down, or had the wrong role for a database with `target_session_attrs`, is taken to be the same still. Afterwards it
-/// is tried again where no other host fits.
-pub const ROLE_HOLDS: Duration = Duration::from_secs(1);
+/// How long a host that was down, or had the wrong role for a database with `target_session_attrs`, is not tried again. After that it is, if no
+/// other host fits. Shorter than three quarters of [`ROLE_PAUSE`]: after each pause all hosts are tried.
+pub const ROLE_HOLDS: Duration = Duration::from_millis(500);
 
-/// How long a host that was no standby is passed over where others are: it may have been restarted as one since.
+/// The longest pause of a pool that finds no host with the role that its database wants.
+pub const ROLE_PAUSE: Duration = Duration::from_secs(1);
+
+/// How long a host that was the primary is not tried where a standby is wanted. After that it may have been restarted as one.
 pub const ROLE_IS_KNOWN: Duration = Duration::from_secs(15);
 
 /// How long before the end of its lifetime a server that min_pool_size keeps is replaced, at most; a tenth of a lifetime

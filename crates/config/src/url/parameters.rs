@@ -144,7 +144,8 @@ impl Parameters {
         for (name, allowed) in ALLOWED {
             let value = self.get(name).filter(|value| !allowed.contains(value));
             if let Some(value) = value {
-                let expected = format!("{}: the others are not supported yet", ::settings::value::one_of(allowed));
+                let rest = if name == "target_session_attrs" { "" } else { ": the others are not supported yet" };
+                let expected = format!("{}{rest}", ::settings::value::one_of(allowed));
                 return Err(wrong(name, &quoted(value), &expected));
             }
         }

@@ -447,12 +447,12 @@ fn hosts(upstreams: [Upstream; 3]) -> Vec<(Address, Upstream)> {
 }
 
 fn alive(at: u64) -> Upstream {
-    Upstream { at: Time(at), state: HostState::Alive { role: Some(HostRole::Primary) } }
+    Upstream::new(Time(at), HostState::Alive { role: Some(HostRole::Primary) })
 }
 
 /// For fifteen seconds.
 fn failed(at: u64) -> Upstream {
-    Upstream { at: Time(at), state: HostState::Failed { until: Time(at + 15_000_000) } }
+    Upstream::new(Time(at), HostState::Failed { until: Time(at + 15_000_000) })
 }
 
 /// Its clock shows 100.2 s.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use connections::databases::{Address, Database, LoadBalanceHosts, TargetSessionAttrs};
 use connections::server_login::Derived;
-use machine::{Proved, Upstreams};
+use machine::{HostRole, Proved, Upstreams};
 use units::{Time, limits};
 
 /// After a failed login, the first pause before the next try.
@@ -65,7 +65,7 @@ impl Opening {
         self.pause = None;
     }
 
-    /// A host may be the one that was missing: no pause any more.
+    /// A server can be opened: the pause ends.
     pub fn end_pause(&mut self) {
         self.pause = None;
     }
@@ -149,17 +149,28 @@ impl Opening {
         if let Some(failed_at) = failed_at {
             // A host that is restarted may be the one that is wanted.
             let is_old = attrs != TargetSessionAttrs::Any && now >= failed_at + limits::ROLE_HOLDS;
-            return if is_old { Fit::MayHaveChanged } else { Fit::Unfit };
+            return if is_old { Fit::MayBeBack } else { Fit::Unfit };
         }
-        let is_unsure = if attrs.wants_primary() { Fit::Unknown } else { Fit::Fits };
-        match upstream.role() {
-            // Where sessions are read-only by default is known by the pool alone.
-            Some(role) if attrs.accepts(role.is_standby(), role.is_standby()) => Fit::Fits,
-            Some(_) if attrs == TargetSessionAttrs::PreferStandby => Fit::SecondBest,
-            Some(_) if now < upstream.at + limits::ROLE_HOLDS => Fit::Unfit,
-            // There is one primary, so the others are left alone while it is known.
-            Some(_) if attrs.wants_primary() || now < upstream.at + limits::ROLE_IS_KNOWN => Fit::MayHaveChanged,
-            Some(_) | None => is_unsure,
+        let is_recent = now < upstream.at + limits::ROLE_HOLDS;
+        let is_known = now < upstream.at + limits::ROLE_IS_KNOWN;
+        match (attrs, upstream.role()) {
+            (TargetSessionAttrs::ReadWrite | TargetSessionAttrs::Primary, Some(HostRole::Primary)) => {
+                if upstreams.primary(&database.hosts) == Some(host) { Fit::Fits } else { Fit::MayHaveChanged }
+            }
+            (TargetSessionAttrs::ReadWrite | TargetSessionAttrs::Primary, Some(HostRole::Standby)) => {
+                if is_recent {
+                    Fit::Unfit
+                } else {
+                    Fit::MayHaveChanged
+                }
+            }
+            (TargetSessionAttrs::ReadWrite | TargetSessionAttrs::Primary, None) => Fit::Unknown,
+            (TargetSessionAttrs::PreferStandby, Some(HostRole::Primary)) if is_known => Fit::SecondBest,
+            // Its sessions may be read-only by default.
+            (TargetSessionAttrs::ReadOnly, Some(HostRole::Primary)) => Fit::Unknown,
+            (TargetSessionAttrs::Standby, Some(HostRole::Primary)) if is_recent => Fit::Unfit,
+            (TargetSessionAttrs::Standby, Some(HostRole::Primary)) if is_known => Fit::MayHaveChanged,
+            _ => Fit::Fits,
         }
     }
 
@@ -206,12 +217,14 @@ impl Opening {
 #[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Fit {
     Fits,
-    /// It may be the primary.
+    /// It may have the role that is wanted.
     Unknown,
     /// The primary, where a standby is preferred.
     SecondBest,
-    /// It was down or had the wrong role a while ago.
+    /// It had the wrong role a while ago.
     MayHaveChanged,
+    /// It was down a while ago.
+    MayBeBack,
     /// It is down, or has the wrong role.
     Unfit,
 }

@@ -69,6 +69,8 @@ units::reasons! {
         /// Its host is not what `target_session_attrs` wants.
         /// `is_host`: other pools would find the same.
         WrongRole { found: &'static str, is_host: bool, wanted: &'static str } => [] "{found}, and target_session_attrs is {wanted}";
+        /// Another host is the primary now.
+        PrimaryElsewhere => [CONNECTION_FAILURE, TRANSACTION_RESOLUTION_UNKNOWN] "another host is the primary now";
         /// PostgreSQL has refused the login, and another try may succeed. The line before it has PostgreSQL's words.
         LoginFailed => [] "login failed";
         Crashed => [CONNECTION_FAILURE, TRANSACTION_RESOLUTION_UNKNOWN] "server conn crashed?";

@@ -564,8 +564,8 @@ impl Work {
         self.since = now;
     }
 
-    /// It is idle, and has been since `since` by the clock of the worker that has lent it: on its way it had no work. That clock may be ahead of
-    /// this worker's, as each worker reads the clock once a round.
+    /// It is idle, and was so already on its way here, since `since`. That is a time by the clock of the worker that has lent it, which may be ahead of
+    /// this worker's: each worker reads the clock once a round.
     pub fn idle_since(&mut self, since: Time) {
         self.since = since.min(self.since);
     }

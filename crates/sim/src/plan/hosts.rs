@@ -69,7 +69,7 @@ impl Plan {
         if self.faults.every == 0 || !random.chance(700) {
             return;
         }
-        self.standbys = vec![1; self.databases.len()];
+        self.standbys = vec![[false, true]; self.databases.len()];
         let Settings { databases, fallback, .. } = Arc::make_mut(&mut self.settings);
         for database in databases.values_mut().chain(fallback) {
             let wanted = *random.pick(&[ReadWrite, ReadWrite, Primary, Standby, ReadOnly, PreferStandby, Any]);
@@ -80,7 +80,7 @@ impl Plan {
     /// Whether a host is a standby; `None`: hosts have no roles.
     #[must_use]
     pub fn is_standby(&self, place: Place) -> Option<bool> {
-        self.standbys.get(place.database).map(|standby| *standby == place.host)
+        self.standbys.get(place.database).map(|standbys| standbys[place.host])
     }
 
     /// The role that a database wants, by the name that clients use.

@@ -105,8 +105,8 @@ pub struct Plan {
     pub stop: Option<machine::Stop>,
     pub purpose: Purpose,
     pub promises: Promises,
-    /// Of each database, which of its hosts is the standby. Empty: they have no roles.
-    pub standbys: Vec<usize>,
+    /// Of each database, which of its hosts are standbys. Empty: they have no roles.
+    pub standbys: Vec<[bool; 2]>,
     set: Overrides,
 }
 

@@ -5,7 +5,7 @@
 //!   port 5000 + n: db<n>.example ─► 10.0.<n>.1, 10.0.<n>.2, …         port 5100 + n: the other host of database n
 //! ```
 //!
-//! In some of these worlds one host is a standby, and the two change roles. A database that wants the primary sends nothing to a standby (I19).
+//! In some of these worlds one host is a standby, and the two change roles, with a time between in which both are standbys. A database that wants the primary sends nothing to a standby (I19).
 //!
 //! While one host of a database is down the other one lives: who waits is served all the same (I6), since a host that is down is no trouble to a
 //! pool that knows it. Some time after a name has moved no idle server is at an address that it has left (I16: what is said is done).
@@ -24,6 +24,9 @@ use crate::plan::Plan;
 use crate::plan::hosts::{self, Place};
 use crate::random::Random;
 use crate::trouble;
+
+/// How long there is no primary at most.
+const GAP_MAX_US: u64 = 1_500_000;
 
 /// How long a host is down at most.
 const DOWN_MAX_US: u64 = 3_000_000;
@@ -104,28 +107,43 @@ pub(super) fn wander(world: &mut World) {
         return moves(world, database);
     }
     if !world.course.plan.standbys.is_empty() && world.hosts.random.chance(500) {
-        return switch_over(world, database);
+        return lose_primary(world, database);
     }
     world.course.census.world.hosts_down += 1;
     let Hosts { random, away, .. } = &mut world.hosts;
     let (drawn, is_silent) = (random.below(2) as usize, random.chance(300));
     let plan = &world.course.plan;
+    let standby = |standbys: &[bool; 2]| usize::from(!standbys[0]);
     // A host with the role that is wanted stays.
-    let host = match (plan.standbys.get(database), plan.wanted(&plan.databases[database].name)) {
-        (Some(standby), wanted) if wanted.wants_primary() => *standby,
-        (Some(standby), TargetSessionAttrs::Standby | TargetSessionAttrs::ReadOnly) => 1 - *standby,
+    let host = match (plan.standbys.get(database).map(standby), plan.wanted(&plan.databases[database].name)) {
+        (Some(standby), wanted) if wanted.wants_primary() => standby,
+        (Some(standby), TargetSessionAttrs::Standby | TargetSessionAttrs::ReadOnly) => 1 - standby,
         _ => drawn,
     };
     away[database] = Away { host, until: now + random.skewed(1_000, DOWN_MAX_US), is_silent };
 }
 
-/// The standby becomes the primary, and the primary, which is restarted, the standby. Who was connected to either is not any more.
-fn switch_over(world: &mut World, database: usize) {
-    let World { course, postgres, pooler, .. } = world;
+/// The primary is lost: it is restarted as a standby. Some time later the other host is promoted. Until then there is no primary.
+fn lose_primary(world: &mut World, database: usize) {
+    let World { course, postgres, pooler, hosts, .. } = world;
+    let standbys = &mut course.plan.standbys[database];
+    // It is lost already.
+    let Some(host) = standbys.iter().position(|is_standby| !is_standby) else { return };
     course.census.world.switchovers += 1;
-    let standby = &mut course.plan.standbys[database];
-    *standby = 1 - *standby;
-    world.hosts.away[database] = Away::default();
+    *standbys = [true; 2];
+    let Hosts { random, away, .. } = hosts;
+    let (now, gap) = (course.now(), random.skewed(1_000, GAP_MAX_US));
+    let is_silent = random.chance(500);
+    away[database] = Away { host, until: now + random.skewed(1_000, DOWN_MAX_US), is_silent };
+    course.after(gap, Happening::Promoted(database, 1 - host));
+    trouble::end_all(course, postgres, pooler, database as u16);
+}
+
+/// A standby is promoted.
+pub(super) fn promote(world: &mut World, database: usize, host: usize) {
+    let World { course, postgres, pooler, .. } = world;
+    course.note_trouble();
+    course.plan.standbys[database][host] = false;
     trouble::end_all(course, postgres, pooler, database as u16);
 }
 

@@ -151,6 +151,7 @@ impl World {
             Happening::Relieved(since) => orders::check_relieved(self, since),
             Happening::Review => orders::review(self),
             Happening::Wander => hosts::wander(self),
+            Happening::Promoted(database, host) => hosts::promote(self, database, host),
             Happening::Moved(database, since) => hosts::check_left(self, database, since),
             Happening::Trouble => trouble::happen(course, postgres, pooler),
             Happening::Closing => {}

@@ -11,7 +11,7 @@ use units::{ConnId, Time, limits};
 
 use crate::servers::name_answers::taint;
 use crate::servers::{free_servers, new_pools, own_queries};
-use crate::sessions::{reports, welcome};
+use crate::sessions::{hosts, reports, welcome};
 use crate::tables::owners::{Plan, Pools, Servers, Sessions};
 use crate::tables::stale::is_stale_since;
 use crate::tables::step::Step;
@@ -87,6 +87,8 @@ pub(crate) fn judge(servers: &mut Servers, pools: &Pools, plan: &Plan, conn: Con
         server.end_mut().close_when_released(CloseReason::DatabaseChanged);
     } else if plan.settings.orders.addresses.have_left(server.identity().host(), server.identity().address()) {
         server.end_mut().close_when_released(CloseReason::AddressLeft);
+    } else if hosts::is_left(pools, server) {
+        server.end_mut().close_when_released(CloseReason::PrimaryElsewhere);
     }
     if let Some(news) = pool.known().news_since(server.work().worked_at()) {
         taint(server, news);

@@ -240,7 +240,7 @@ pub(crate) fn logged_in(
     role_known(sessions, servers, pools, step, conn);
 }
 
-/// What the server's host is has been reported or answered: its `connect_query` is run.
+/// The server has shown its role: it is closed, or its `connect_query` is run.
 pub(crate) fn role_known(
     sessions: &mut Sessions,
     servers: &mut Servers,

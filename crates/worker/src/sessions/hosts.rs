@@ -11,13 +11,13 @@
 //! Each new server of a database with `target_session_attrs` must have the role that is wanted, as in libpq. PostgreSQL 14 and later reports its
 //! role at the login; earlier ones are asked. A server of another role is closed, and the next one is opened at another host. If no host fits, all
 //! are tried again after a pause of a second at most.
-//! //= pg18 libpq-connect#LIBPQ-CONNECT-TARGET-SESSION-ATTRS
+//= pg18 libpq-connect#LIBPQ-CONNECT-TARGET-SESSION-ATTRS
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use connections::databases::{Address, TargetSessionAttrs};
-use link::server::{CloseReason, Server, ServerState};
+use link::server::{CloseReason, Group, Server, ServerState};
 use link::server_login;
 use machine::mail::ToCoordinator;
 use machine::sabotage::{Fault, does};
@@ -25,7 +25,10 @@ use machine::upstreams::{HostRole, HostState, Noted, Observed, Upstream};
 use units::{ConnId, limits};
 use wire::{SqlState, sqlstate};
 
-use crate::tables::owners::{Pools, Servers};
+use crate::servers::closed_servers;
+use crate::sessions::lost_servers;
+use crate::tables::followups::Followup;
+use crate::tables::owners::{Pools, Servers, Sessions};
 use crate::tables::step::Step;
 
 /// A server could not be opened, or its login has failed. `code`: of PostgreSQL's error, if it sent one.
@@ -40,8 +43,12 @@ pub(crate) fn failed(
     let server = &servers[conn];
     let host = Arc::clone(server.identity().host());
     let until = step.now + step.plan.settings.global.servers.server_login_retry;
-    if let CloseReason::WrongRole { is_host: true, .. } = why {
-        observe(pools, step, &host, HostState::Alive { role: server.identity().role() });
+    if let CloseReason::WrongRole { is_host, .. } = why {
+        let role = server.identity().role();
+        if !is_host {
+            pools[server.pool()].opening_mut().host_refused(&host, step.now, until);
+        }
+        observe(pools, step, &host, HostState::Alive { role });
     } else if fails_for_all(server, code) {
         observe(pools, step, &host, HostState::Failed { until });
     } else {
@@ -60,26 +67,67 @@ fn fails_for_all(server: &Server, code: Option<SqlState>) -> bool {
     }
 }
 
-/// A host was observed here.
+/// A host was observed here. One that has not shown its role has the one that is known.
 fn observe(pools: &mut Pools, step: &mut Step<'_>, host: &Arc<Address>, state: HostState) {
-    if let Some(observed) = pools.upstreams.observe(host, Upstream { at: step.now, state }) {
+    let state = match state {
+        HostState::Alive { role: None } => HostState::Alive { role: pools.upstreams.get(host).role() },
+        state => state,
+    };
+    if let Some(observed) = pools.upstreams.observe(host, Upstream::new(step.now, state)) {
         step.actions.post_to_coordinator(ToCoordinator::Upstream(observed));
-        end_pauses(pools, step, host);
+        step.agenda.follow(Followup::HostChanged(Arc::clone(host)));
     }
 }
 
-/// Pools that have looked for another host than those that they found go on at once if this one fits.
-fn end_pauses(pools: &mut Pools, step: &mut Step<'_>, host: &Address) {
+/// The state of a host has changed. Pools that wait for a host with its role go on at once. If it is the primary now, servers at any other host of
+/// a database that wants the primary are closed: nothing may be written to two hosts. Where a standby is wanted, its own servers are.
+pub(crate) fn host_changed(
+    sessions: &mut Sessions,
+    servers: &mut Servers,
+    pools: &mut Pools,
+    step: &mut Step<'_>,
+    host: &Address,
+) {
     let Pools { table, upstreams, .. } = pools;
     for pool in table.iter_mut() {
-        let is_choosy = pool.database().target_session_attrs != TargetSessionAttrs::Any;
-        if is_choosy
-            && pool.opening().is_paused(step.now)
-            && pool.opening().host_fits(pool.database(), host, upstreams, step.now)
-        {
+        let database = pool.database();
+        let is_choosy = database.target_session_attrs != TargetSessionAttrs::Any;
+        let fits = pool.opening().host_fits(database, host, upstreams, step.now);
+        if is_choosy && fits && pool.opening().is_paused(step.now) {
             pool.opening_mut().end_pause();
             step.agenda.feed(pool.id());
         }
+    }
+    if upstreams.get(host).role() != Some(HostRole::Primary) {
+        return;
+    }
+    let left: Vec<ConnId> = servers.iter().filter(|(_, server)| is_left(pools, server)).map(|(conn, _)| conn).collect();
+    for conn in left {
+        let server = &mut servers[conn];
+        let attrs = server.identity().opened_for().target_session_attrs;
+        let why = match attrs {
+            TargetSessionAttrs::Standby => wrong_role("the host is the primary", true, attrs),
+            _ => CloseReason::PrimaryElsewhere,
+        };
+        match server.state().group() {
+            // What is read there may go on.
+            Group::Linked if attrs == TargetSessionAttrs::Standby => server.end_mut().close_when_released(why),
+            // Its host is not known to be down.
+            Group::Opening => closed_servers::close_server(servers, pools, step, conn, why),
+            _ => lost_servers::break_server(sessions, servers, pools, step, conn, why),
+        }
+    }
+}
+
+/// Whether a server is at another host than the primary, which its database wants; or at the primary, where it wants a standby.
+pub(crate) fn is_left(pools: &Pools, server: &Server) -> bool {
+    let (database, host) = (server.identity().opened_for(), server.identity().host());
+    match database.target_session_attrs {
+        TargetSessionAttrs::ReadWrite | TargetSessionAttrs::Primary => {
+            pools.upstreams.primary(&database.hosts).is_some_and(|primary| *primary != **host)
+        }
+        TargetSessionAttrs::Standby => pools.upstreams.get(host).role() == Some(HostRole::Primary),
+        _ => false,
     }
 }
 
@@ -97,10 +145,11 @@ pub(crate) fn judge(servers: &mut Servers, pools: &Pools, step: &Step<'_>, conn:
     let attrs = database.target_session_attrs;
     let Some((role, is_read_only)) = server_login::take_role(server) else {
         // It was asked, and has not answered as PostgreSQL does.
-        return (attrs != TargetSessionAttrs::Any).then(|| wrong_role("the host has not told its role", true, attrs));
+        return (attrs != TargetSessionAttrs::Any).then(|| wrong_role("the host has not shown its role", false, attrs));
     };
     server.identity_mut().note_role(role);
-    if attrs.accepts(role.is_standby(), is_read_only) || does(&step.plan.settings, Fault::TakeAnyRole) {
+    let is_accepted = attrs.accepts(role.is_standby(), is_read_only) && !is_left(pools, server);
+    if is_accepted || does(&step.plan.settings, Fault::TakeAnyRole) {
         return None;
     }
     let (pool, host) = (&pools[server.pool()], server.identity().host());
@@ -110,9 +159,15 @@ pub(crate) fn judge(servers: &mut Servers, pools: &Pools, step: &Step<'_>, conn:
         return None;
     }
     match role {
+        HostRole::Primary if attrs.accepts(false, is_read_only) => {
+            Some(wrong_role("another host is the primary", true, attrs))
+        }
         HostRole::Standby => Some(wrong_role("the host is a standby", true, attrs)),
-        HostRole::Primary if is_read_only => Some(wrong_role("sessions are read-only by default", false, attrs)),
-        HostRole::Primary => Some(wrong_role("the host is the primary", true, attrs)),
+        HostRole::Primary if attrs == TargetSessionAttrs::ReadWrite => {
+            Some(wrong_role("sessions are read-only by default", false, attrs))
+        }
+        // Whether sessions are read-only may differ from user to user.
+        HostRole::Primary => Some(wrong_role("the host is the primary", attrs != TargetSessionAttrs::ReadOnly, attrs)),
     }
 }
 
@@ -123,7 +178,7 @@ fn wrong_role(found: &'static str, is_host: bool, attrs: TargetSessionAttrs) -> 
 /// The longest pause after logins that have failed, for a database with this `target_session_attrs`: a primary is looked for each second.
 pub(crate) fn longest_pause(step: &Step<'_>, attrs: TargetSessionAttrs) -> Duration {
     let retry = step.plan.settings.global.servers.server_login_retry;
-    if attrs == TargetSessionAttrs::Any { retry } else { retry.min(limits::ROLE_HOLDS) }
+    if attrs == TargetSessionAttrs::Any { retry } else { retry.min(limits::ROLE_PAUSE) }
 }
 
 /// A server has logged in.
@@ -150,7 +205,7 @@ pub(crate) fn promoted(servers: &mut Servers, pools: &mut Pools, step: &mut Step
 pub(crate) fn told(pools: &mut Pools, step: &mut Step<'_>, observed: &Observed) {
     match pools.upstreams.note(observed) {
         Noted::Unchanged => {}
-        Noted::Changed => end_pauses(pools, step, &observed.host),
+        Noted::Changed => step.agenda.follow(Followup::HostChanged(Arc::clone(&observed.host))),
         Noted::Outdated => {
             let later = pools.upstreams.of(&observed.host);
             step.actions.post_to_coordinator(ToCoordinator::Upstream(later));

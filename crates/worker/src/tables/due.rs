@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use connections::databases::TargetSessionAttrs;
 use link::end_reason::EndReason;
 use link::pool::Pool;
 use link::server::{Chore, CloseReason, Server, ServerState};
@@ -172,8 +173,16 @@ impl View<'_> {
         }
     }
 
-    /// Whether nothing is heard of a server's host yet, while there is another to go to.
+    /// Whether nothing is heard of a server's host yet, while there is another to go to. A primary that is silent has others that may be promoted.
     fn has_silent_host(&self, server: &Server) -> bool {
+        let database = server.identity().opened_for();
+        if database.target_session_attrs != TargetSessionAttrs::Any && database.hosts.len() > 1 {
+            return match server.state() {
+                ServerState::Connecting => true,
+                ServerState::LoggingIn(login) => !login.is_answered(),
+                _ => false,
+            };
+        }
         let is_silent = matches!(server.state(), ServerState::Connecting) && server.identity().local().is_none();
         let other = |pool: &Pool| {
             let (host, connected_at) = (server.identity().host(), server.identity().connected_at());

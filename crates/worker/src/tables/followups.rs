@@ -1,7 +1,9 @@
 //! What a decision means for other parts: noted here, and done before anything else in the step.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
+use connections::databases::Address;
 use link::end_reason::EndReason;
 use link::permits::Permits;
 use link::request_refusal::RequestRefusal;
@@ -27,6 +29,8 @@ pub(crate) enum Followup {
     AdmitToPin(PoolId),
     /// A pool's listener is lost, and why.
     ListenerLost(PoolId, Box<CloseReason>),
+    /// The state of a host is another one now.
+    HostChanged(Arc<Address>),
     /// A transaction that has defined something is over; `lost`: its server is gone.
     Settle { pool: PoolId, server: ConnId, lost: bool },
 }

@@ -30,7 +30,7 @@ pub struct Identity {
     /// How often RECONNECT had been ordered by then.
     pub(crate) reconnects: u32,
     pub(crate) connected_at: Time,
-    /// What its host was at its login; `None`: it has not said.
+    /// The role of its host at its login; `None`: it is not known.
     pub(crate) role: Option<HostRole>,
     /// The session that it was opened for, and whose own it will be: one that replicates.
     pub(crate) opened_for_session: Option<ConnId>,
@@ -63,13 +63,13 @@ impl Identity {
         }
     }
 
-    /// What its host is, as far as it has said.
+    /// The role of its host, as far as it is known.
     #[must_use]
     pub fn role(&self) -> Option<HostRole> {
         self.role
     }
 
-    /// It has said what its host is.
+    /// It has shown the role of its host.
     pub fn note_role(&mut self, role: HostRole) {
         self.role = Some(role);
     }
