@@ -69,6 +69,10 @@ impl Experience {
             let after_us = after_us.unwrap_or(course.after_us).max(1);
             let most = after_us.saturating_mul(MEAN_MAX);
             course.mean_us = (course.mean_us.min(most) * 3 + lasted_us.min(most)) / 4;
+            debug_assert!(
+                course.mean_us <= most,
+                "one run of an hour must not need a day of short ones to be forgotten"
+            );
             (course.after_us, course.runs) = (after_us, course.runs + 1);
             if course.mean_us < after_us / 2 {
                 self.known.remove(&origin);
@@ -84,6 +88,7 @@ impl Experience {
         self.uses += 1;
         let mean_us = lasted_us.min(after_us.saturating_mul(MEAN_MAX));
         self.known.insert(origin, Course { mean_us, runs: 1, text: Box::default(), after_us, used: self.uses });
+        debug_assert!(self.known.len() <= KNOWN_MAX, "the least recently used origin makes room");
     }
 
     pub fn counts(&self) -> impl Iterator<Item = LongCounts> {

@@ -69,6 +69,8 @@ impl Listener {
 
     /// A session waits until everything up to now has been sent and answered.
     pub fn join_next_round(&mut self, session: ConnId) {
+        let waits = self.waiting.contains(&session) || self.served.contains(&session);
+        debug_assert!(!waits, "a session waits for one round at a time");
         self.waiting.push(session);
     }
 

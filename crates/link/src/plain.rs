@@ -259,6 +259,7 @@ impl<'a> Plain<'_, 'a> {
     pub fn end(self, now: Time, unpublished: &mut Vec<PoolId>) {
         let Plain(Link { session, server_id, server, pool, .. }) = self;
         debug_assert!(session.server() == Some(*server_id), "I1: they are linked");
+        debug_assert!(server.is_clean() && server.is_free_at_once(), "I3: nothing has to be done before the next link");
         pool.servers.observe_service(now.micros_since(server.work.since));
         session.unlink(now);
         server.released();
@@ -336,6 +337,7 @@ pub(crate) fn can_pass(server: &Server) -> bool {
 /// The session has no tracked state.
 #[inline(always)]
 pub(crate) fn passed(server: &mut Server, bytes: &[u8], now: Time, statistics: &mut Statistics, pool: PoolId) -> usize {
+    debug_assert!(can_pass(server), "its messages may have to be read one by one");
     let mut len = 0;
     while let Ok(Some(header)) = Header::parse(&bytes[len..])
         && let Some(message) = bytes[len..].get(..header.total_len())

@@ -38,6 +38,7 @@ impl Relay<'_> {
     /// # Errors
     /// Why the session ends.
     pub fn requests(&mut self, bytes: &[u8], source: Source) -> Result<usize, Ending> {
+        debug_assert!(self.server.ledger.is_clear(), "a server of one session's own owes nothing that is counted");
         let (mut at, skip) = (0, &mut self.session.incoming.skip);
         let end = loop {
             at += passed(skip, bytes.len() - at);
@@ -65,6 +66,7 @@ impl Relay<'_> {
     /// # Errors
     /// It has broken the protocol.
     pub fn answers(&mut self, bytes: &[u8], source: Source) -> Result<usize, Broken> {
+        debug_assert!(self.server.ledger.is_clear(), "a server of one session's own owes nothing that is counted");
         let (mut at, incoming) = (0, &mut self.server.incoming);
         incoming.skip_forward = true;
         let end = loop {

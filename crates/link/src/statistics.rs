@@ -143,6 +143,8 @@ impl Statistics {
         let row = &mut self.rows[place];
         (row.pool, row.fingerprint, row.text, row.recent) = (pool, fingerprint, text, 0);
         self.by_fingerprint.insert((pool, fingerprint), place);
+        let places = self.by_fingerprint.len() + self.free.len();
+        debug_assert!(places == self.rows.len(), "each place has a tenant or is free");
         self.rows[place].name
     }
 

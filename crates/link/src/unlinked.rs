@@ -33,6 +33,7 @@ impl Unlinked<'_> {
     /// Deals with messages until one needs a server, or is incomplete.
     #[inline]
     pub fn read(&mut self, bytes: &[u8]) -> Result<Begun, Ending> {
+        debug_assert!(self.session.server().is_none(), "a linked session's messages may have to go to its server");
         if begins_with_work(bytes) && self.session.incoming.skip == 0 && !self.session.incoming.skipping {
             // The usual case.
             return Ok(Begun::Needs(0));

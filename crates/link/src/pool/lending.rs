@@ -11,6 +11,8 @@ impl Pool {
     pub fn lend_to(&mut self, worker: WorkerId, since: Time) {
         self.exchange.fed.insert(worker, since);
         self.servers.lent += 1;
+        let counted = self.servers.count(Group::Recovering);
+        debug_assert!(self.servers.lent <= counted, "I5: a lent server counts here until it has arrived");
     }
 
     /// A lent server has arrived. False: the pool was forgotten meanwhile, and is another one.

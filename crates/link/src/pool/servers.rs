@@ -92,6 +92,7 @@ impl OwnServers {
     }
 
     pub fn has_opened(&mut self) {
+        debug_assert!(self.opening > 0, "a session's own server that has opened was being opened");
         self.opening -= 1;
         self.open += 1;
     }
@@ -99,6 +100,7 @@ impl OwnServers {
     /// One of them is closed. `group`: the one it was in.
     fn closed(&mut self, group: Group) {
         let count = if group == Group::Opening { &mut self.opening } else { &mut self.open };
+        debug_assert!(*count > 0, "a session's own server that is closed was counted");
         *count -= 1;
     }
 
@@ -232,6 +234,7 @@ impl Servers {
 
     /// A server was closed while PostgreSQL was at work for it: it counts until `at`, which is no earlier than that of others before.
     pub fn ends_at(&mut self, at: Time) {
+        debug_assert!(self.ends.back().is_none_or(|last| *last <= at), "servers are closed in the order of time");
         self.enter(Group::Ending);
         self.ends.push_back(at);
     }

@@ -96,6 +96,7 @@ impl Opening {
 
     /// Another token is requested, of the reserve pool.
     pub fn request_reserve(&mut self) {
+        debug_assert!(!self.requested_reserve, "the reserve is requested once at a time");
         self.requested_reserve = true;
         self.requested += 1;
     }

@@ -123,6 +123,7 @@ impl Asked {
         } else {
             self.ended.push_back(open.unwrap_or_default());
         }
+        debug_assert!(self.ended.len() <= limits::ASKED_MAX, "a deep pipeline keeps no more texts than that");
     }
 
     /// How long the server's opening took, if the next statement that is answered waited for that.

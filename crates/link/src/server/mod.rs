@@ -183,6 +183,7 @@ impl Server {
         if self.facts.hold.is_on() {
             self.facts.hold.end();
         }
+        debug_assert!(self.transaction.status == Status::Idle, "a server is released outside a transaction");
         self.lease.verdict = Verdict::None;
         self.lease.began_at = None;
     }

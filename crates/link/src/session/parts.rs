@@ -238,11 +238,14 @@ impl Claim {
 
     /// It has passed a limit, or need not wait for one any longer.
     pub fn has_waited(&mut self, since: Time) {
+        debug_assert!(!matches!(self.admission, Admission::In { .. }), "a session that was let in waits no more");
         self.admission = Admission::HasWaited { since };
     }
 
     /// Its transaction may begin.
     pub fn admit(&mut self, since: Time) {
+        let has_passed = matches!(self.admission, Admission::HasWaited { .. });
+        debug_assert!(has_passed, "a session is let in once it has passed its limits");
         self.admission = Admission::In { since, transactions: 1, queries: 1 };
     }
 

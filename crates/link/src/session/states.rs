@@ -114,6 +114,7 @@ impl Session {
 
     /// Gives a waiting session another ticket.
     pub fn take_ticket(&mut self, moved: u64) {
+        debug_assert!(matches!(self.state, SessionState::Waiting { .. }), "only a session that waits has a ticket");
         if let SessionState::Waiting { ticket, .. } = &mut self.state {
             *ticket = moved;
         }
@@ -121,6 +122,7 @@ impl Session {
 
     /// Gives a waiting session a deadline.
     pub fn take_deadline(&mut self, allowed_ms: u32) {
+        debug_assert!(matches!(self.state, SessionState::Waiting { .. }), "a deadline limits a wait");
         if let SessionState::Waiting { deadline_ms, .. } = &mut self.state {
             *deadline_ms = allowed_ms;
         }
@@ -128,6 +130,7 @@ impl Session {
 
     /// A waiting session got its notice.
     pub fn note_notified(&mut self) {
+        debug_assert!(matches!(self.state, SessionState::Waiting { .. }), "only a session that waits gets the notice");
         if let SessionState::Waiting { notified, .. } = &mut self.state {
             *notified = true;
         }

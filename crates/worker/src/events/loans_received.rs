@@ -67,6 +67,7 @@ pub(crate) fn lent_to_us(
 
 /// Takes in a server with its connection. It has been idle since `idle_since`.
 fn adopt(servers: &mut Servers, pools: &mut Pools, step: &mut Step<'_>, mut server: Server, idle_since: Time) {
+    debug_assert!(server.is_clean() && server.cancel().under_way() == 0, "I3: a server is lent only clean");
     server.arrived_here(&mut step.caches.interned);
     pools[server.pool()].servers_mut().enter(Group::Recovering);
     let conn = servers.insert_with(|_| server);

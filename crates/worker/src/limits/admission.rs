@@ -205,6 +205,8 @@ fn wait_at(
     session.claim_mut().wait(ticket);
     match session.state() {
         SessionState::Linked { server } => {
+            let is_between = servers[server].is_between_transactions();
+            debug_assert!(is_between, "others may wait for the locks of a transaction under way");
             servers[server].hold_mut().wait_for_limit(since, deadline_ms.unwrap_or_default());
         }
         _ => {

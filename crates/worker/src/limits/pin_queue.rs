@@ -42,6 +42,7 @@ pub(crate) fn must_wait_to_pin(
         take_pin_permit(tracker, pool);
         return false;
     }
+    debug_assert!(session.server().is_none(), "others may wait for the locks of a session with a server");
     let ticket = pool.pins_mut().wait(conn, step.now);
     session.wait(step.now, WaitFor::Pin, ticket, false);
     step.agenda.arm(Owner::Conn(conn));

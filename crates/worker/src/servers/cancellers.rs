@@ -57,6 +57,12 @@ pub(crate) fn cancel_if_requested(servers: &mut Servers, pools: &mut Pools, step
 /// Sends a cancel to a server's backend.
 pub(crate) fn start_cancel(servers: &mut Servers, pools: &mut Pools, step: &mut Step<'_>, server_id: ConnId) {
     let server = &mut servers.table[server_id];
+    debug_assert!(
+        !server.ledger().is_clear()
+            || server.is_answering_its_own()
+            || machine::sabotage::forwards_late_cancel(&step.plan.settings),
+        "I4: a cancel is sent only while the server has something to answer"
+    );
     // Too many cancels are under way, or the server cannot be cancelled.
     let Some(conn) = servers.cancels.start(step, server_id, server) else { return };
     #[cfg(debug_assertions)]

@@ -176,7 +176,8 @@ pub(crate) fn take_out(
 
 /// Closes a session's connection and frees its id. `last_words`: it got a last message.
 pub(crate) fn close_session(sessions: &mut Sessions, step: &mut Step<'_>, conn: ConnId, last_words: bool) {
-    if sessions.remove(conn).is_some() {
+    if let Some(session) = sessions.remove(conn) {
+        debug_assert!(session.server().is_none(), "I1: a session that ends leaves its server first");
         sessions.departing -= 1;
         step.caches.server_names.forget(conn);
         step.actions.push(Action::Close { conn, last_words });

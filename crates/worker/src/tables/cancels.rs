@@ -110,6 +110,7 @@ impl Cancels {
         self.forget_pid(session);
         self.other_pids.insert((pid, session));
         self.pids.insert(session, pid);
+        debug_assert!(self.pids.len() == self.other_pids.len(), "both lists have the same sessions");
     }
 
     /// The process id that a session's client has got, if it is another than the session says.

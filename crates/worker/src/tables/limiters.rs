@@ -143,7 +143,9 @@ impl Limiters {
         let ticket = self.next_ticket;
         self.next_ticket += 1;
         self.waiters.insert(ticket, wait);
-        if let Some(queue) = self.queue_of(wait.before, wait.linked) {
+        let queue = self.queue_of(wait.before, wait.linked);
+        debug_assert!(queue.is_some(), "a session waits at a limit that is there");
+        if let Some(queue) = queue {
             queue.insert(ticket);
         }
         ticket
@@ -193,9 +195,8 @@ impl Limiters {
         if let Some(kind) = wait.kind.filter(|_| now.since(wait.entered) >= FULL) {
             self.count_delayed(wait.before, kind);
         }
-        if let Some(queue) = self.queue_of(wait.before, wait.linked) {
-            queue.remove(&ticket);
-        }
+        let was_there = self.queue_of(wait.before, wait.linked).is_some_and(|queue| queue.remove(&ticket));
+        debug_assert!(was_there, "every ticket is in one queue, and a limiter stays as long as its queue");
         Some(wait)
     }
 

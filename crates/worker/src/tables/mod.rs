@@ -8,7 +8,7 @@
 //! | id | its connection or pool is in the table |
 //! |---|---|
 //! | of an event, a message or a deadline, and on the agenda | perhaps: it may have been closed or forgotten since |
-//! | of a session, once a rule has found it | until the rule ends: only `ends::close_session` removes sessions, and nothing is done after it |
+//! | of a session, once a rule has found it | until the rule ends: only `ends::close_session` and `departures::send_off` remove sessions, and nothing is done with one after that |
 //! | of a server, once a rule has found it | until that rule closes or lends it |
 //! | of a session's server | yes (I1), unless the server was closed in this very step: then the session's end is on the agenda |
 //! | of a server's session | yes (I1) |

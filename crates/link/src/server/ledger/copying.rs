@@ -177,6 +177,7 @@ impl Copying {
     /// One of them was answered, to this one.
     fn take_answered(&mut self) -> Option<Answerer> {
         let unsure = self.unsure?;
+        debug_assert!(unsure.count > 0, "Syncs are in doubt only if there are some");
         self.unsure = (unsure.count > 1).then_some(Unsure { count: unsure.count - 1, ..unsure });
         Some(unsure.owner)
     }

@@ -176,6 +176,10 @@ impl Owed {
     pub(super) fn push(&mut self, entry: Entry) {
         self.counts.add(entry);
         self.brought_unnamed = entry.brings_unnamed() || self.brought_unnamed && !entry.expect.is_ready();
+        debug_assert!(
+            self.front.is_some() || self.later.is_empty(),
+            "the oldest answer that is owed is in its own field"
+        );
         match self.front {
             None => self.front = Some(entry),
             Some(_) => self.later.push_back(entry),
