@@ -629,7 +629,8 @@ mod tests {
     use units::{ConnId, Kind, PoolId, Serial, StatementRow};
 
     use super::*;
-    use crate::server::Server;
+    use crate::server::{Answerer, Expect, Server, ServerFacts};
+    use crate::special::{Facts, Special};
 
     fn server(now: Time) -> Server {
         let host = Arc::new(Address { host: Host::Unix("/run".into()), port: 5432 });
@@ -652,5 +653,61 @@ mod tests {
         let call = server.lease.tally.ready(Some(row), 3, at, at).expect("a Query is a call");
         assert_eq!((call.rows, call.bytes, call.queued_us, call.failed), (0, 0, 2, false));
         assert!(!server.lease.has_attempted && server.lease.waited_us() == 2);
+    }
+
+    #[test]
+    fn each_fact_of_a_server_makes_its_link_special_and_a_new_server_has_none() {
+        type Case = (Special, fn(&mut ServerFacts));
+        let cases: [Case; 16] = [
+            (Special::SERVER_PAUSED, |facts| facts.flow.keep(b"x", Vec::new)),
+            (Special::SERVER_PAUSED, |facts| _ = facts.flow.watch(false)),
+            (Special::HELD, |facts| facts.hold.begin()),
+            (Special::CANCELLED, |facts| facts.cancel.begins()),
+            (Special::CANCELLED, |facts| facts.cancel.request()),
+            (Special::CANCELLED, |facts| facts.cancel.query_overdue(Time(1))),
+            (Special::EFFECTS, |facts| facts.effects.local_rights = true),
+            (Special::EFFECTS, |facts| facts.effects.defines = Defines::Unclear),
+            (Special::EFFECTS, |facts| facts.effects.emptying = Some(Box::default())),
+            (Special::EFFECTS, |facts| facts.traces.is_unsettled = true),
+            (Special::CLOSES, |facts| facts.end.close_needed = Some(CloseReason::Surplus)),
+            (Special::CLOSES, |facts| facts.end.fatal_error_forwarded = true),
+            (Special::TRACES, |facts| facts.traces.reset_needed()),
+            (Special::TRACES, |facts| facts.traces.taint()),
+            (Special::TRACES, |facts| facts.traces.listens = true),
+            (Special::TEXT_KEPT, |facts| facts.traces.keep_texts()),
+        ];
+        assert_eq!(ServerFacts::default().special(), Special::NONE);
+        for (number, (special, change)) in cases.into_iter().enumerate() {
+            let mut facts = ServerFacts::default();
+            change(&mut facts);
+            assert_eq!(facts.special(), special, "case {number}");
+        }
+    }
+
+    #[test]
+    fn a_server_moves_only_while_nothing_of_it_is_under_way() {
+        type Case = (&'static str, fn(&mut Server));
+        let cases: [Case; 12] = [
+            ("an answer is owed", |server| _ = server.ledger.sent(Answerer::Chore, Expect::Query)),
+            ("half a message was read", |server| server.incoming.skip = 1),
+            ("it is in a transaction", |server| server.transaction.status = Status::InTransaction),
+            ("its socket has not taken all", |server| server.facts.flow.keep(b"x", Vec::new)),
+            ("its client's messages wait", |server| server.facts.hold.begin()),
+            ("a cancel is under way", |server| server.facts.cancel.begins()),
+            ("a cancel is wanted", |server| server.facts.cancel.request()),
+            ("it has hung up", |server| server.facts.end.server_gone()),
+            ("it is to be closed", |server| server.facts.end.close_needed = Some(CloseReason::Surplus)),
+            ("a definition is not settled", |server| server.facts.traces.is_unsettled = true),
+            ("a PREPARE is under way", |server| server.kept.on_server.changes_nothing()),
+            ("a session replicates by it", |server| {
+                server.identity.opened_for_session = Some(ConnId::new(Kind::Client, 0, 0, 0));
+            }),
+        ];
+        assert!(server(Time(5)).can_move());
+        for (why, change) in cases {
+            let mut server = server(Time(5));
+            change(&mut server);
+            assert!(!server.can_move(), "{why}");
+        }
     }
 }
