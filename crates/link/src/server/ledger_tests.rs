@@ -265,6 +265,7 @@ fn changes_of_a_statement_are_known_while_they_are_under_way() {
 fn what_is_owed_is_counted_by_ready_for_query() {
     assert_eq!(ledger(&[Expect::Query, Expect::Bind, Expect::Execute, Expect::Sync]).owing(), (2, false));
     assert_eq!(ledger(&[Expect::Query, Expect::Bind]).owing(), (1, true));
+    assert_eq!(ledger(&[Expect::Query, Expect::CopyEnd]).owing(), (1, false), "the end of a COPY begins no batch");
     assert_eq!(Ledger::default().owing(), (0, false));
 }
 
