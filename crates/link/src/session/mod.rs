@@ -175,4 +175,34 @@ mod tests {
         // 8 of these are for the bits of its facts.
         assert!(size_of::<Session>() <= 240, "{}", size_of::<Session>());
     }
+
+    #[test]
+    fn each_fact_of_a_session_makes_its_link_special_and_a_new_session_has_none() {
+        let facts = || {
+            let claim = Claim {
+                class: DEFAULT,
+                standing: None,
+                origin: None,
+                admission: Admission::Not,
+                permits: None,
+                reports_limits: false,
+                begun_deadline_ms: 0,
+            };
+            SessionFacts { flow: Flow::default(), tracker: None, claim }
+        };
+        type Case = (Special, fn(&mut SessionFacts));
+        let cases: [Case; 5] = [
+            (Special::CLIENT_PAUSED, |facts| facts.flow.keep(b"x", Vec::new)),
+            (Special::CLIENT_PAUSED, |facts| _ = facts.flow.watch(false)),
+            (Special::TRACKED, |facts| facts.tracker = Some(Box::default())),
+            (Special::LIMITED, |facts| facts.claim.wait(1)),
+            (Special::LIMITED, |facts| _ = facts.claim.ensure_permits(Time(1), Time(1))),
+        ];
+        assert_eq!(facts().special(), Special::NONE);
+        for (number, (special, change)) in cases.into_iter().enumerate() {
+            let mut facts = facts();
+            change(&mut facts);
+            assert_eq!(facts.special(), special, "case {number}");
+        }
+    }
 }
