@@ -63,7 +63,7 @@ pub struct Upstream {
     /// When it was observed.
     pub at: Time,
     pub state: HostState,
-    /// Since when it has been in this state, but for the end of a failure.
+    /// Since when it has been in this state.
     pub since: Time,
 }
 
@@ -78,10 +78,12 @@ impl Upstream {
         Upstream { at, state, since: at }
     }
 
-    /// The later of two observations. What both have seen has lasted since the earlier one.
-    fn merge(self, other: Upstream) -> Upstream {
-        let since = if self.state == other.state { self.since.min(other.since) } else { self.max(other).since };
-        Upstream { since, ..self.max(other) }
+    /// The later of two observations. If both have seen the same, it has lasted since the earlier one.
+    fn merge(self, later: Upstream) -> Upstream {
+        if self == Upstream::UNTRIED || self.state != later.state {
+            return self.max(later);
+        }
+        Upstream { at: self.at.max(later.at), ..self }
     }
 
     /// Whether other hosts come first.
@@ -158,19 +160,30 @@ impl Upstreams {
     /// Notes what was observed here. The result is `None` if nothing is decided by the state of this host.
     pub fn observe(&mut self, host: &Arc<Address>, upstream: Upstream) -> Option<Observed> {
         let known = self.hosts.get_mut(&**host)?;
-        let before = std::mem::replace(known, upstream.merge(*known));
+        let before = std::mem::replace(known, known.merge(upstream));
         (before.state != known.state).then(|| Observed { host: Arc::clone(host), upstream: *known })
     }
 
     /// Notes what another machine has observed. The settings here may be older than those there.
     pub fn note(&mut self, observed: &Observed) -> Noted {
         let known = self.hosts.entry(Address::clone(&observed.host)).or_insert(Upstream::UNTRIED);
-        let before = std::mem::replace(known, observed.upstream.merge(*known));
+        let before = std::mem::replace(known, known.merge(observed.upstream));
         match (before.state == observed.upstream.state, known.state == observed.upstream.state) {
             (true, _) => Noted::Unchanged,
             (false, true) => Noted::Changed,
             (false, false) => Noted::Outdated,
         }
+    }
+
+    /// As [`Upstreams::note`], of the owner's own copy: since when a state has lasted is what the owner says.
+    pub fn follow(&mut self, observed: &Observed) -> Noted {
+        let noted = self.note(observed);
+        if let Some(known) = self.hosts.get_mut(&*observed.host)
+            && known.state == observed.upstream.state
+        {
+            known.since = observed.upstream.since;
+        }
+        noted
     }
 
     /// The last observation of a host.
@@ -244,6 +257,26 @@ mod tests {
             }
             assert_eq!(copy.of(&address(1)).upstream, alive(5), "from {first} on");
         }
+    }
+
+    #[test]
+    fn of_two_primaries_the_one_counts_that_the_owner_has_known_for_longer() {
+        let primary = |at| Upstream::new(Time(at), HostState::Alive { role: Some(HostRole::Primary) });
+        let hosts = [1, 2].map(|port| Address::clone(&address(port)));
+        let observed = |port, upstream| Observed { host: address(port), upstream };
+        let (mut owner, mut copy) = (Upstreams::new(&settings(&[&[1, 2]])), Upstreams::new(&settings(&[&[1, 2]])));
+        assert_eq!(owner.primary(&hosts), None);
+        owner.note(&observed(1, primary(3)));
+        owner.note(&observed(2, primary(5)));
+        // The copy has seen the first host later than others.
+        copy.observe(&address(1), primary(7));
+        copy.follow(&owner.of(&address(2)));
+        assert_eq!(copy.primary(&hosts), Some(&hosts[1]));
+        copy.follow(&owner.of(&address(1)));
+        assert_eq!([&owner, &copy].map(|upstreams| upstreams.primary(&hosts)), [Some(&hosts[0]); 2]);
+        owner.note(&observed(1, failed(8, 9)));
+        owner.note(&observed(1, primary(10)));
+        assert_eq!(owner.primary(&hosts), Some(&hosts[1]), "it was away");
     }
 
     #[test]

@@ -203,7 +203,7 @@ pub(crate) fn promoted(servers: &mut Servers, pools: &mut Pools, step: &mut Step
 
 /// The coordinator sends the state of a host. If there is a later observation here, the coordinator lacks it.
 pub(crate) fn told(pools: &mut Pools, step: &mut Step<'_>, observed: &Observed) {
-    match pools.upstreams.note(observed) {
+    match pools.upstreams.follow(observed) {
         Noted::Unchanged => {}
         Noted::Changed => step.agenda.follow(Followup::HostChanged(Arc::clone(&observed.host))),
         Noted::Outdated => {
