@@ -52,6 +52,7 @@ pub mod ending;
 pub mod experience;
 mod fakes;
 pub mod findings;
+pub mod first_reading;
 pub mod first_text;
 pub mod following;
 mod kept_texts;

@@ -29,6 +29,7 @@ use wire::frontend::{BindNames, Describe, Target, encode_bind_prefix, tag};
 use wire::{HEADER_LEN, Header};
 
 use crate::caches::Caches;
+use crate::first_reading::FirstReading;
 use crate::link::Link;
 use crate::pool::LocalBuffers;
 use crate::requests::Requests;
@@ -40,6 +41,14 @@ use crate::{attribution, counting, kept_texts, malformed, matching, reserving, s
 
 /// A longer message of a batch is rare.
 const BATCHED_LEN_MAX: usize = 256;
+
+/// Whether the fast case has sent a request.
+#[derive(Copy, Clone, Debug)]
+pub enum Sent {
+    Yes,
+    /// It is left to the general walker. If it is a Query whose text was read, its reading goes with it.
+    No(Option<FirstReading>),
+}
 
 /// A link of which nothing is special.
 #[derive(Debug)]
@@ -133,7 +142,7 @@ impl<'a> Plain<'_, 'a> {
     }
 
     /// Sends a request, `bytes` of `source` from `at` on, if it is a Query or a batch that runs a prepared statement, and has no effect
-    /// but its answer. False: nothing was sent.
+    /// but its answer.
     #[inline(always)]
     pub fn send(
         &mut self,
@@ -141,9 +150,11 @@ impl<'a> Plain<'_, 'a> {
         (bytes, source, at): (&[u8], Source, usize),
         caches: &mut Caches,
         actions: &mut Actions,
-    ) -> bool {
-        self.send_query(now, (bytes, source, at), caches, actions)
-            || self.send_batch(now, (bytes, source, at), caches, actions)
+    ) -> Sent {
+        match self.send_query(now, (bytes, source, at), caches, actions) {
+            Sent::No(None) if self.send_batch(now, (bytes, source, at), caches, actions) => Sent::Yes,
+            sent => sent,
+        }
     }
 
     #[inline(always)]
@@ -153,10 +164,13 @@ impl<'a> Plain<'_, 'a> {
         (bytes, source, at): (&[u8], Source, usize),
         caches: &mut Caches,
         actions: &mut Actions,
-    ) -> bool {
-        let Some(text) = lone_text(&bytes[at..]) else { return false };
-        if !self.may_begin() || !self.is_harmless(text, caches) {
-            return false;
+    ) -> Sent {
+        let Some(text) = lone_text(&bytes[at..]) else { return Sent::No(None) };
+        if !self.may_begin() {
+            return Sent::No(None);
+        }
+        if let Err(read) = self.is_harmless(text, caches) {
+            return Sent::No(read);
         }
         debug_assert!(!matching::is_trying(self.0.session), "a trial has an answer under way");
         let Link { session, server_id, server, pool, .. } = &mut *self.0;
@@ -167,7 +181,7 @@ impl<'a> Plain<'_, 'a> {
         server.ledger.sent(Answerer::Client, Expect::Query);
         counting::sent(server, now, true, true);
         actions.send(*server_id, source, at, bytes.len());
-        true
+        Sent::Yes
     }
 
     /// Sends a batch that runs a statement which the server has as the client knows it.
@@ -221,23 +235,24 @@ impl<'a> Plain<'_, 'a> {
         true
     }
 
-    /// Whether a text has no effect but its answer.
+    /// Whether a text has no effect but its answer; if it has, its reading, as far as it was read.
     #[inline(always)]
-    fn is_harmless(&mut self, text: &[u8], caches: &mut Caches) -> bool {
+    fn is_harmless(&mut self, text: &[u8], caches: &mut Caches) -> Result<(), Option<FirstReading>> {
         let Link { server, pool, .. } = &mut *self.0;
         if pool.measured.hears_texts && kept_texts::is_long(text) {
-            return false;
+            return Err(None);
         }
         let (parameters, id) = (&server.kept.parameters, pool.id);
         if !pool.rules.follows() {
             // Texts are not read here, except for the pooler's names of prepared statements.
             caches.identify(text, parameters, id);
             server.ledger.speaks_of(caches.said);
-            return !reserving::reserves_names(&pool.rules) || !reserving::has_server_name(text);
+            let is_harmless = !reserving::reserves_names(&pool.rules) || !reserving::has_server_name(text);
+            return if is_harmless { Ok(()) } else { Err(None) };
         }
         let reading = caches.read(text, parameters, &mut pool.names.known, id);
         server.ledger.speaks_of(caches.said);
-        is_harmless(reading)
+        if is_harmless(reading) { Ok(()) } else { Err(Some(FirstReading { reading, said: caches.said })) }
     }
 
     /// Whether the link ends now, and nothing follows from that but that both are free.

@@ -14,6 +14,7 @@ use wire::{Header, frontend};
 
 use crate::caches::Caches;
 use crate::fakes;
+use crate::first_reading::FirstReading;
 use crate::link::Link;
 use crate::other_workers::OtherWorkers;
 use crate::server::{Answerer, Expect};
@@ -58,6 +59,8 @@ pub struct Requests<'a> {
     pub written_before: usize,
     /// How many statements were sent.
     pub queries: u32,
+    /// The reading of the first Query, if its text was read before.
+    pub(crate) first_reading: Option<FirstReading>,
     pub actions: &'a mut Actions,
     pub stream: Stream<'a>,
 }
@@ -84,6 +87,7 @@ impl<'a> Requests<'a> {
             others,
             written_before: actions.written_len(),
             queries: 0,
+            first_reading: None,
             actions,
             stream: Stream::new(bytes, source, at),
         }
@@ -91,6 +95,12 @@ impl<'a> Requests<'a> {
 }
 
 impl Requests<'_> {
+    /// The bytes are one Query, whose text was read before.
+    #[must_use]
+    pub fn with_reading(self, first_reading: Option<FirstReading>) -> Self {
+        Requests { first_reading, ..self }
+    }
+
     /// Whether texts are read now: not while the server skips to Sync or reads COPY data.
     pub(crate) fn follows(&self) -> bool {
         self.link.pool.rules.follows() && !self.is_passed_over()

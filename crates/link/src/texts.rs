@@ -81,6 +81,10 @@ pub(crate) fn read_text(requests: &mut Requests<'_>, text: Option<&[u8]>) -> Rea
     let parameters = meant.unwrap_or(&requests.link.server.kept.parameters);
     let known = &mut requests.link.pool.names.known;
     let reading = match text {
+        Some(_) if let Some(read) = requests.first_reading.take() => {
+            requests.caches.said = read.said;
+            read.reading
+        }
         Some(text) => requests.caches.read(text, parameters, known, requests.link.pool.id),
         None => {
             requests.caches.said = Said::default();

@@ -5,6 +5,8 @@ use link::Link;
 use link::answers::Answers;
 use link::end_reason::EndReason;
 use link::findings::Findings;
+use link::first_reading::FirstReading;
+use link::plain::Sent;
 use link::pool::Pool;
 use link::requests::Requests;
 use link::screening::Screen;
@@ -30,6 +32,14 @@ use crate::sessions::links::AtOnce;
 use crate::sessions::{console, definitions, halves, links, lost_servers, overdue_queries, replicating, waiters};
 use crate::tables::step::Step;
 use crate::tables::{Tables, backpressure, lookups};
+
+/// Whether the fast case was tried for a linked session's bytes.
+#[derive(Copy, Clone, Debug)]
+enum FastCase {
+    Untried,
+    /// It is not to be tried, or has sent nothing. The reading of the Query that the bytes are, if it was read.
+    Declined(Option<FirstReading>),
+}
 
 impl Tables {
     /// Reads a linked session's messages from `at`. Its last batch was refused by a limit that a reload has removed
@@ -180,8 +190,9 @@ impl Tables {
     ) {
         match began {
             AtOnce::Done => self.sent_plainly(step, conn),
-            // The text was read already, and is read again for its effects.
-            AtOnce::Linked(conn) => self.read_requests(step, conn, bytes, Source::Chunk, 0, false),
+            AtOnce::Linked(conn, reading) => {
+                self.read_requests(step, conn, bytes, Source::Chunk, 0, FastCase::Declined(reading))
+            }
             AtOnce::Declined => self.acquire_for(step, conn, bytes, Source::Chunk, 0, class),
         }
     }
@@ -358,13 +369,15 @@ impl Tables {
     /// A free server was offered to the session that has waited longest.
     #[inline(always)]
     fn go_on_with(&mut self, step: &mut Step<'_>, server: ConnId, began: AtOnce) {
-        let served = match began {
-            AtOnce::Done => return,
-            AtOnce::Linked(conn) => Some(conn),
-            AtOnce::Declined => placement::place(&mut self.sessions, &mut self.servers, &mut self.pools, step, server),
-        };
-        if let Some(conn) = served {
-            self.requests_from_inbox(step, conn);
+        match began {
+            AtOnce::Done => {}
+            AtOnce::Linked(conn, reading) => self.read_inbox(step, conn, FastCase::Declined(reading)),
+            AtOnce::Declined => {
+                let Tables { sessions, servers, pools, .. } = self;
+                if let Some(conn) = placement::place(sessions, servers, pools, step, server) {
+                    self.requests_from_inbox(step, conn);
+                }
+            }
         }
     }
 
@@ -396,6 +409,10 @@ impl Tables {
 
     /// Reads a linked session's kept bytes.
     pub(crate) fn requests_from_inbox(&mut self, step: &mut Step<'_>, conn: ConnId) {
+        self.read_inbox(step, conn, FastCase::Untried);
+    }
+
+    fn read_inbox(&mut self, step: &mut Step<'_>, conn: ConnId, fast_case: FastCase) {
         // It may have ended or lost its server since it was put on the agenda.
         let linked = self.sessions.get_mut(conn).filter(|session| session.server().is_some());
         let Some(session) = linked else { return };
@@ -405,7 +422,10 @@ impl Tables {
         let inbox = session.incoming_mut().take_inbox();
         let source = step.actions.next_kept();
         let reading = session.flow().is_reading();
-        self.requests(step, conn, &inbox, source, 0);
+        match fast_case {
+            FastCase::Untried => self.requests(step, conn, &inbox, source, 0),
+            FastCase::Declined(_) => self.read_requests(step, conn, &inbox, source, 0, fast_case),
+        }
         step.actions.keep(source, inbox);
         if !reading {
             backpressure::balance_session(&mut self.sessions, &mut self.servers, step, conn);
@@ -416,14 +436,13 @@ impl Tables {
     #[inline]
     fn requests(&mut self, step: &mut Step<'_>, conn: ConnId, bytes: &[u8], source: Source, at: usize) {
         if self.limiters.is_none() {
-            self.read_requests(step, conn, bytes, source, at, true);
+            self.read_requests(step, conn, bytes, source, at, FastCase::Untried);
         } else if let Some(at) = linked::admit_linked(self, step, conn, bytes, at) {
-            self.read_requests(step, conn, bytes, source, at, false);
+            self.read_requests(step, conn, bytes, source, at, FastCase::Declined(None));
         }
     }
 
-    /// Like [`requests`], after all limits. `may_be_lone`: it was not yet checked whether they are one request without
-    /// further effects.
+    /// Like [`requests`], after all limits.
     fn read_requests(
         &mut self,
         step: &mut Step<'_>,
@@ -431,7 +450,7 @@ impl Tables {
         bytes: &[u8],
         source: Source,
         at: usize,
-        may_be_lone: bool,
+        fast_case: FastCase,
     ) {
         let others = definitions::other_workers(step.plan);
         let session = &mut self.sessions[conn];
@@ -442,20 +461,27 @@ impl Tables {
         let pool = &mut self.pools[session.pool()];
         let pool_times_links = pool.rules().times_links();
         let mut link = Link::new((conn, session), (server_id, server), pool);
-        if may_be_lone
-            && let Some(mut plain) = link.plain()
-            && plain.send(step.now, (bytes, source, at), step.caches, step.machine.actions)
-        {
-            if pool_times_links {
-                step.agenda.arm(Owner::Conn(conn));
-            }
-            return self.sent_plainly(step, conn);
-        }
+        let first_reading = match fast_case {
+            FastCase::Declined(reading) => reading,
+            FastCase::Untried => match link.plain() {
+                None => None,
+                Some(mut plain) => match plain.send(step.now, (bytes, source, at), step.caches, step.machine.actions) {
+                    Sent::No(reading) => reading,
+                    Sent::Yes => {
+                        if pool_times_links {
+                            step.agenda.arm(Owner::Conn(conn));
+                        }
+                        return self.sent_plainly(step, conn);
+                    }
+                },
+            },
+        };
         if link.session().incoming().discards_batch() {
             return self.pass_over_refused(step, conn, bytes, source, at);
         }
         let now = step.now;
-        let mut requests = Requests::of(link, now, (bytes, source, at), step.caches, others, step.machine.actions);
+        let requests = Requests::of(link, now, (bytes, source, at), step.caches, others, step.machine.actions);
+        let mut requests = requests.with_reading(first_reading);
         let ledger = requests.link.server().ledger();
         let (was_calm, was_done) = (ledger.is_clear(), ledger.owed().owes_no_client());
         let end = client_messages::read(&mut requests);

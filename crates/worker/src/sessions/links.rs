@@ -8,8 +8,9 @@ use std::sync::Arc;
 
 use link::Link;
 use link::checking::{Leaves, may_leave};
+use link::first_reading::FirstReading;
 use link::following::may_lose_own;
-use link::plain::Plain;
+use link::plain::{Plain, Sent};
 use link::pool::{LocalBuffers, Pool};
 use link::rebasing;
 use link::server::{CloseReason, Server, ServerState};
@@ -32,14 +33,14 @@ use crate::tables::timers::is_armed_idle;
 use crate::tables::{backpressure, lookups};
 
 /// The outcome.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+#[derive(Copy, Clone, Debug)]
 pub(crate) enum AtOnce {
     /// A special case: nothing was done.
     Declined,
     /// The session's request was sent or waits, or no session waits for the server.
     Done,
-    /// This session got a server; its messages must still be read.
-    Linked(ConnId),
+    /// This session got a server; its messages must still be read. The reading of the Query that they are, if it was read.
+    Linked(ConnId, Option<FirstReading>),
 }
 
 /// Links a session of this class that has no server to an idle one, or lets it wait. The session has only `bytes`, which begin with a
@@ -70,7 +71,10 @@ pub(crate) fn begin(
         return AtOnce::Declined;
     }
     link.session_mut().requests(step.now);
-    if begin_plainly(step, &mut link, (bytes, Source::Chunk, 0)) { AtOnce::Done } else { AtOnce::Linked(conn) }
+    match begin_plainly(step, &mut link, (bytes, Source::Chunk, 0)) {
+        Sent::Yes => AtOnce::Done,
+        Sent::No(reading) => AtOnce::Linked(conn, reading),
+    }
 }
 
 /// Lets a session wait, which has only `bytes`, in a pool that has no idle server.
@@ -136,16 +140,20 @@ fn serve(
         return AtOnce::Declined;
     }
     link.pool_mut().queue_mut().pop(step.now);
-    let is_sent = begin_plainly(step, &mut link, (&inbox, source, 0));
+    let sent = begin_plainly(step, &mut link, (&inbox, source, 0));
     if link.pool().queue().has_waiters() && !link.pool().asks_no_more(step.now) {
         step.agenda.feed(link.pool().id());
     }
-    if is_sent {
-        step.actions.keep(source, inbox);
-        return AtOnce::Done;
+    match sent {
+        Sent::Yes => {
+            step.actions.keep(source, inbox);
+            AtOnce::Done
+        }
+        Sent::No(reading) => {
+            link.session_mut().incoming_mut().put_back(inbox);
+            AtOnce::Linked(conn, reading)
+        }
     }
-    link.session_mut().incoming_mut().put_back(inbox);
-    AtOnce::Linked(conn)
 }
 
 /// Whether all links take the general path: a shutdown has begun, or tests disturb servers on purpose.
@@ -154,16 +162,16 @@ pub(crate) fn avoids_fast_case(servers: &Servers, plan: &Plan) -> bool {
     plan.stopping.has_begun() || servers.chaos.is_some()
 }
 
-/// Links, and sends the request if it is one that has no effect except its answer. Returns whether it was sent.
+/// Links, and sends the request if it is one that has no effect except its answer.
 #[inline(always)]
-fn begin_plainly(step: &mut Step<'_>, link: &mut Link<'_>, bytes: (&[u8], Source, usize)) -> bool {
+fn begin_plainly(step: &mut Step<'_>, link: &mut Link<'_>, bytes: (&[u8], Source, usize)) -> Sent {
     link.begin(step.now, &step.plan.settings, step.agenda.unpublished());
-    let Some(mut plain) = link.plain() else { return false };
-    let is_sent = plain.send(step.now, bytes, step.caches, step.machine.actions);
-    if is_sent && link.pool().rules().times_links() {
+    let Some(mut plain) = link.plain() else { return Sent::No(None) };
+    let sent = plain.send(step.now, bytes, step.caches, step.machine.actions);
+    if matches!(sent, Sent::Yes) && link.pool().rules().times_links() {
         step.agenda.arm(Owner::Conn(link.session_id()));
     }
-    is_sent
+    sent
 }
 
 /// Ends a link of which nothing is special, if its transaction is over. Whether it has ended: then the server is to be placed.
