@@ -55,16 +55,17 @@ impl Tables {
     #[inline(never)]
     fn begin_limited(&mut self, step: &mut Step<'_>, conn: ConnId, bytes: &[u8], source: Source) {
         let mut from = 0;
-        while let Some(at) =
-            halves::needs_server(&mut self.sessions, &mut self.servers, &self.pools, step, conn, bytes, from)
-        {
+        loop {
+            let Tables { sessions, servers, pools, .. } = self;
+            let Some(at) = halves::needs_server(sessions, servers, pools, step, conn, bytes, from) else { return };
             match admission::admit(self, step, conn, &bytes[at..]) {
                 Goes::On => {
                     let class = self.class_for(step, conn, &bytes[at..]);
                     return self.acquire_for(step, conn, bytes, source, at, class);
                 }
                 Goes::Later => {
-                    return backpressure::stash(&mut self.sessions, &mut self.servers, step, conn, &bytes[at..]);
+                    let Tables { sessions, servers, .. } = self;
+                    return backpressure::stash(sessions, servers, step, conn, &bytes[at..]);
                 }
                 Goes::PassedOver => from = at,
             }
@@ -74,12 +75,13 @@ impl Tables {
     /// The class in which a session requests a server for `bytes`, and what was read of their comments for that.
     #[inline(always)]
     fn class_for(&mut self, step: &mut Step<'_>, conn: ConnId, bytes: &[u8]) -> (ClassId, Commented) {
-        let claim = self.sessions[conn].claim();
+        let Tables { sessions, pools, .. } = self;
+        let claim = sessions[conn].claim();
         // A session that the limits of its class have admitted stays in that class.
         if step.plan.settings.classes.is_single() || matches!(claim.admission(), Admission::In { .. }) {
             return (claim.class(), Commented::Unread);
         }
-        classes::classify(&mut self.sessions, &mut self.pools, step, conn, bytes)
+        classes::classify(sessions, pools, step, conn, bytes)
     }
 
     /// A session of this class needs a server for `bytes` from `at`. It gets an idle one, or waits.
@@ -92,7 +94,8 @@ impl Tables {
         at: usize,
         (class, commented): (ClassId, Commented),
     ) {
-        let session = &mut self.sessions[conn];
+        let Tables { sessions, servers, pools, .. } = self;
+        let session = &mut sessions[conn];
         session.requests(step.now);
         let pool = session.pool();
         if step.plan.stopping.refuses_new_work() {
@@ -101,63 +104,34 @@ impl Tables {
         }
         // Sessions that already wait come first.
         let may_take = |pool: &Pool| pool.queue().admits(class) && !pool.known().is_awaited();
-        let entry = &self.pools[pool];
+        let entry = &pools[pool];
         let (may_take, bounded) = (may_take(entry), entry.rules().max_pinned() > 0);
-        if bounded && pin_queue::must_wait_to_pin(&mut self.sessions, &mut self.pools, step, conn, &bytes[at..]) {
-            backpressure::stash(&mut self.sessions, &mut self.servers, step, conn, &bytes[at..]);
-            deadlines::apply_deadline(
-                &mut self.sessions,
-                &mut self.servers,
-                &mut self.pools,
-                step,
-                conn,
-                &bytes[at..],
-                commented,
-            );
+        if bounded && pin_queue::must_wait_to_pin(sessions, pools, step, conn, &bytes[at..]) {
+            backpressure::stash(sessions, servers, step, conn, &bytes[at..]);
+            deadlines::apply_deadline(sessions, servers, pools, step, conn, &bytes[at..], commented);
             return;
         }
-        let server = if may_take {
-            idle_servers::take_idle(&self.sessions, &mut self.servers, &mut self.pools, step, pool, Some(conn))
-        } else {
-            None
-        };
         let server =
-            server.map(|server| disturbances::rotate(&mut self.servers, &self.pools, step, pool, conn, server));
+            if may_take { idle_servers::take_idle(sessions, servers, pools, step, pool, Some(conn)) } else { None };
+        let server = server.map(|server| disturbances::rotate(servers, pools, step, pool, conn, server));
         match server {
             Some(server) if step.caches.server_names.are_used() => {
                 // The server's name depends on what the session asks for: that is looked for where a session's bytes wait.
-                backpressure::stash(&mut self.sessions, &mut self.servers, step, conn, &bytes[at..]);
-                if links::link(&mut self.sessions, &mut self.servers, &mut self.pools, step, conn, server) {
+                backpressure::stash(sessions, servers, step, conn, &bytes[at..]);
+                if links::link(sessions, servers, pools, step, conn, server) {
                     self.requests_from_inbox(step, conn);
                 }
             }
-            Some(server) => {
-                match links::link(&mut self.sessions, &mut self.servers, &mut self.pools, step, conn, server) {
-                    true => self.requests(step, conn, bytes, source, at),
-                    false => backpressure::stash(&mut self.sessions, &mut self.servers, step, conn, &bytes[at..]),
-                }
-            }
+            Some(server) => match links::link(sessions, servers, pools, step, conn, server) {
+                true => self.requests(step, conn, bytes, source, at),
+                false => backpressure::stash(sessions, servers, step, conn, &bytes[at..]),
+            },
             None => {
                 // A waiting session is not read any more once its backlog is large enough.
-                waiters::begin_waiting(
-                    &mut self.sessions,
-                    &mut self.servers,
-                    &mut self.pools,
-                    step,
-                    conn,
-                    WaitFor::Server,
-                );
-                backpressure::stash(&mut self.sessions, &mut self.servers, step, conn, &bytes[at..]);
-                deadlines::apply_deadline(
-                    &mut self.sessions,
-                    &mut self.servers,
-                    &mut self.pools,
-                    step,
-                    conn,
-                    &bytes[at..],
-                    commented,
-                );
-                full_queues::bound_queue(&mut self.sessions, &mut self.servers, &mut self.pools, step, conn);
+                waiters::begin_waiting(sessions, servers, pools, step, conn, WaitFor::Server);
+                backpressure::stash(sessions, servers, step, conn, &bytes[at..]);
+                deadlines::apply_deadline(sessions, servers, pools, step, conn, &bytes[at..], commented);
+                full_queues::bound_queue(sessions, servers, pools, step, conn);
             }
         }
     }
@@ -172,9 +146,10 @@ impl Tables {
         }
         self.sessions.halves.forget(conn);
         let class = self.class_for(step, conn, bytes);
-        let session = &mut self.sessions.table[conn];
-        let pool = &mut self.pools[session.pool()];
-        let began = links::begin(session, &mut self.servers, pool, step, conn, bytes, class.0);
+        let Tables { sessions, servers, pools, .. } = self;
+        let session = &mut sessions.table[conn];
+        let pool = &mut pools[session.pool()];
+        let began = links::begin(session, servers, pool, step, conn, bytes, class.0);
         self.go_on_from(step, conn, bytes, began, class);
     }
 
@@ -200,39 +175,30 @@ impl Tables {
     /// A session's request was sent by the fast case, or waits.
     #[inline(always)]
     fn sent_plainly(&mut self, step: &mut Step<'_>, conn: ConnId) {
+        let Tables { sessions, servers, pools, .. } = self;
         if machine::sabotage::is_on(&step.plan.settings)
-            && let Some(server) = self.sessions[conn].server()
+            && let Some(server) = sessions[conn].server()
         {
-            links::release_if_done(&mut self.sessions, &mut self.servers, &mut self.pools, step, server);
+            links::release_if_done(sessions, servers, pools, step, server);
         }
     }
 
     /// Bytes of a server that is logging in.
     fn login_received(&mut self, step: &mut Step<'_>, conn: ConnId, bytes: &[u8]) {
-        let server = &mut self.servers.table[conn];
-        let pool = &self.pools[server.pool()];
+        let Tables { sessions, servers, pools, .. } = self;
+        let server = &mut servers.table[conn];
+        let pool = &pools[server.pool()];
         let mut inbox = server.incoming_mut().take_inbox();
         inbox.extend_from_slice(bytes);
         let mut at = 0;
-        let (settings, random) = (&step.plan.settings, &mut self.servers.random);
+        let (settings, random) = (&step.plan.settings, &mut servers.random);
         let mut login = ServerLogin { step: &mut step.machine, conn, server, pool, settings, random };
         match login.read(&inbox, &mut at) {
             Ok(LoginEnd::Open) => {}
-            Ok(LoginEnd::Ready) => {
-                server_logins::logged_in(&mut self.sessions, &mut self.servers, &mut self.pools, step, conn)
-            }
-            Ok(LoginEnd::Refused(error)) => {
-                lost_servers::login_refused(&mut self.sessions, &mut self.servers, &mut self.pools, step, conn, error)
-            }
+            Ok(LoginEnd::Ready) => server_logins::logged_in(sessions, servers, pools, step, conn),
+            Ok(LoginEnd::Refused(error)) => lost_servers::login_refused(sessions, servers, pools, step, conn, error),
             Err(how) => {
-                return lost_servers::login_failed(
-                    &mut self.sessions,
-                    &mut self.servers,
-                    &mut self.pools,
-                    step,
-                    conn,
-                    how.into(),
-                );
+                return lost_servers::login_failed(sessions, servers, pools, step, conn, how.into());
             }
         }
         self.keep_login_rest(step, conn, &inbox[at..]);
@@ -240,8 +206,9 @@ impl Tables {
 
     /// Keeps the bytes after the part of the login that could be read: more of the login, or later messages.
     fn keep_login_rest(&mut self, step: &mut Step<'_>, conn: ConnId, rest: &[u8]) {
+        let Tables { sessions, servers, pools, .. } = self;
         // The login was refused, and the server is gone.
-        let Some(server) = self.servers.get_mut(conn) else { return };
+        let Some(server) = servers.get_mut(conn) else { return };
         if rest.is_empty() {
             return;
         }
@@ -253,14 +220,7 @@ impl Tables {
         if matches!(server.state(), ServerState::Own(_)) {
             // Kept as the beginning of what comes next.
             server.incoming_mut().keep(rest);
-            return replicating::own_server_said(
-                &mut self.sessions,
-                &mut self.servers,
-                &mut self.pools,
-                step,
-                conn,
-                &[],
-            );
+            return replicating::own_server_said(sessions, servers, pools, step, conn, &[]);
         }
         let source = step.actions.next_kept();
         let rest = rest.to_vec();
@@ -292,19 +252,20 @@ impl Tables {
     }
 
     fn client_said(&mut self, step: &mut Step<'_>, conn: ConnId, bytes: &[u8]) {
+        let Tables { sessions, servers, pools, limiters, .. } = self;
         // It may have been closed in this round.
-        let Some(session) = self.sessions.table.get_mut(conn) else { return };
+        let Some(session) = sessions.table.get_mut(conn) else { return };
         session.progresses(step.now);
-        let mut pool = self.pools.get_mut(session.pool());
+        let mut pool = pools.get_mut(session.pool());
         if let Some(pool) = &mut pool {
             pool.counts_mut().count_received(bytes.len());
         }
         match session.state() {
             SessionState::Linked { server } => {
-                if self.servers[server].holds_messages() {
+                if servers[server].holds_messages() {
                     // It may wait only for the rest of a message.
-                    let stirs = session.incoming().discards_batch() || !self.limiters.is_none();
-                    backpressure::stash(&mut self.sessions, &mut self.servers, step, conn, bytes);
+                    let stirs = session.incoming().discards_batch() || !limiters.is_none();
+                    backpressure::stash(sessions, servers, step, conn, bytes);
                     if stirs {
                         step.agenda.reconsider(conn);
                     }
@@ -314,38 +275,36 @@ impl Tables {
             }
             // The most frequent case.
             SessionState::Idle { .. }
-                if self.limiters.is_none()
+                if limiters.is_none()
                     && step.plan.settings.classes.is_single()
                     && session.begins_with(bytes)
                     && pool.is_some() =>
             {
-                self.sessions.halves.forget(conn);
+                sessions.halves.forget(conn);
                 let Some(pool) = pool else { return };
                 let class = session.claim().class();
-                let began = links::begin(session, &mut self.servers, pool, step, conn, bytes, class);
+                let began = links::begin(session, servers, pool, step, conn, bytes, class);
                 self.go_on_from(step, conn, bytes, began, (class, Commented::Unread));
             }
             SessionState::Idle { .. } if session.incoming().inbox().is_empty() && !session.waits_for_listener() => {
                 self.begin_first(step, conn, bytes);
             }
             SessionState::Idle { .. } => {
-                backpressure::stash(&mut self.sessions, &mut self.servers, step, conn, bytes);
-                if !lookups::waits_for_listener(&self.sessions, conn) {
+                backpressure::stash(sessions, servers, step, conn, bytes);
+                if !lookups::waits_for_listener(sessions, conn) {
                     self.begin_from_inbox(step, conn);
                 }
             }
             SessionState::Console { .. } => {
-                backpressure::stash(&mut self.sessions, &mut self.servers, step, conn, bytes);
-                console::console_received(&mut self.sessions, step, conn);
+                backpressure::stash(sessions, servers, step, conn, bytes);
+                console::console_received(sessions, step, conn);
                 // Commands that the worker answers itself have made room at once.
-                backpressure::balance_if_paused(&mut self.sessions, &mut self.servers, step, conn);
+                backpressure::balance_if_paused(sessions, servers, step, conn);
             }
             SessionState::Waiting { .. } | SessionState::Welcoming { .. } | SessionState::Opening { .. } => {
-                backpressure::stash(&mut self.sessions, &mut self.servers, step, conn, bytes)
+                backpressure::stash(sessions, servers, step, conn, bytes)
             }
-            SessionState::Replicating { .. } => {
-                replicating::client_said(&mut self.sessions, &mut self.servers, step, conn, bytes)
-            }
+            SessionState::Replicating { .. } => replicating::client_said(sessions, servers, step, conn, bytes),
             SessionState::Leaving { .. } => {}
         }
     }
@@ -353,12 +312,13 @@ impl Tables {
     /// A server has become free: it serves the next waiting session, if there is one.
     #[inline]
     pub(crate) fn place(&mut self, step: &mut Step<'_>, server: ConnId) {
+        let Tables { sessions, servers, pools, limiters, .. } = self;
         // Deliberate faults are only in the general path.
-        let avoids = links::avoids_fast_case(&self.servers, step.plan) || machine::sabotage::is_on(&step.plan.settings);
-        let began = match self.servers.get_mut(server) {
-            Some(value) if self.limiters.is_none() && !avoids => {
-                let pool = &mut self.pools[value.pool()];
-                links::serve_next(&mut self.sessions, (server, value), pool, step)
+        let avoids = links::avoids_fast_case(servers, step.plan) || machine::sabotage::is_on(&step.plan.settings);
+        let began = match servers.get_mut(server) {
+            Some(value) if limiters.is_none() && !avoids => {
+                let pool = &mut pools[value.pool()];
+                links::serve_next(sessions, (server, value), pool, step)
             }
             // It may have been closed since it became free.
             _ => AtOnce::Declined,
@@ -383,11 +343,11 @@ impl Tables {
 
     /// A session that is not linked has bytes: requests a server if they need one.
     fn begin(&mut self, step: &mut Step<'_>, conn: ConnId, bytes: &[u8], source: Source) {
-        if !self.limiters.is_none() {
+        let Tables { sessions, servers, pools, limiters, .. } = self;
+        if !limiters.is_none() {
             return self.begin_limited(step, conn, bytes, source);
         }
-        if let Some(at) = halves::needs_server(&mut self.sessions, &mut self.servers, &self.pools, step, conn, bytes, 0)
-        {
+        if let Some(at) = halves::needs_server(sessions, servers, pools, step, conn, bytes, 0) {
             let class = self.class_for(step, conn, &bytes[at..]);
             self.acquire_for(step, conn, bytes, source, at, class);
         }
@@ -403,7 +363,8 @@ impl Tables {
         self.begin(step, conn, &inbox, source);
         step.actions.keep(source, inbox);
         if !reading {
-            backpressure::balance_session(&mut self.sessions, &mut self.servers, step, conn);
+            let Tables { sessions, servers, .. } = self;
+            backpressure::balance_session(sessions, servers, step, conn);
         }
     }
 
@@ -413,11 +374,12 @@ impl Tables {
     }
 
     fn read_inbox(&mut self, step: &mut Step<'_>, conn: ConnId, fast_case: FastCase) {
+        let Tables { sessions, servers, .. } = self;
         // It may have ended or lost its server since it was put on the agenda.
-        let linked = self.sessions.get_mut(conn).filter(|session| session.server().is_some());
+        let linked = sessions.get_mut(conn).filter(|session| session.server().is_some());
         let Some(session) = linked else { return };
         if let SessionState::Replicating { .. } = session.state() {
-            return replicating::client_said(&mut self.sessions, &mut self.servers, step, conn, &[]);
+            return replicating::client_said(sessions, servers, step, conn, &[]);
         }
         let inbox = session.incoming_mut().take_inbox();
         let source = step.actions.next_kept();
@@ -428,7 +390,8 @@ impl Tables {
         }
         step.actions.keep(source, inbox);
         if !reading {
-            backpressure::balance_session(&mut self.sessions, &mut self.servers, step, conn);
+            let Tables { sessions, servers, .. } = self;
+            backpressure::balance_session(sessions, servers, step, conn);
         }
     }
 
@@ -452,13 +415,14 @@ impl Tables {
         at: usize,
         fast_case: FastCase,
     ) {
+        let Tables { sessions, servers, pools, limiters, .. } = self;
         let others = definitions::other_workers(step.plan);
-        let session = &mut self.sessions[conn];
+        let session = &mut sessions[conn];
         // It may have ended since it was put on the agenda.
         let Some(server_id) = session.server() else { return };
         // The server may have been closed in this step, which ends the session too.
-        let Some(server) = self.servers.get_mut(server_id) else { return };
-        let pool = &mut self.pools[session.pool()];
+        let Some(server) = servers.get_mut(server_id) else { return };
+        let pool = &mut pools[session.pool()];
         let pool_times_links = pool.rules().times_links();
         let mut link = Link::new((conn, session), (server_id, server), pool);
         let first_reading = match fast_case {
@@ -495,22 +459,21 @@ impl Tables {
         let is_faulty = machine::sabotage::is_on(&step.plan.settings);
         let may_be_done = server.is_clean() || server.end().close_needed().is_some() || is_faulty;
         let is_timed = pool.rules().times_links() || session.is_torn() || !session.flow().is_clear();
-        definitions.iter().for_each(|definition| self.pools.note_definition(step.now, definition));
+        definitions.iter().for_each(|definition| pools.note_definition(step.now, definition));
         if let Err(ending) = end {
             return step.agenda.end_by_request(conn, ending);
         }
-        if !self.limiters.is_none() {
-            permits::count_for_limits(&mut self.sessions, &mut self.limiters, step, conn, 0, queries);
+        if !limiters.is_none() {
+            permits::count_for_limits(sessions, limiters, step, conn, 0, queries);
         }
         if let Some(pool) = attends {
-            listener::attend(&self.sessions, &mut self.servers, &mut self.pools, step, pool);
+            listener::attend(sessions, servers, pools, step, pool);
             step.agenda.arm(Owner::Conn(conn));
         }
         if deep {
-            backpressure::balance_session(&mut self.sessions, &mut self.servers, step, conn);
+            backpressure::balance_session(sessions, servers, step, conn);
         }
-        let is_released = may_be_done
-            && links::release_if_done(&mut self.sessions, &mut self.servers, &mut self.pools, step, server_id);
+        let is_released = may_be_done && links::release_if_done(sessions, servers, pools, step, server_id);
         if is_timed && !is_released {
             step.agenda.arm(Owner::Conn(conn));
         }
@@ -536,10 +499,10 @@ impl Tables {
         if !passed.is_empty() {
             self.server_said(step, conn, passed, Source::Chunk);
         }
-        match self.servers.get(conn) {
+        let Tables { sessions, servers, pools, .. } = self;
+        match servers.get(conn) {
             Some(server) if server.session().is_some() => {
                 let (code, why) = (stopped.why.code(), CloseReason::Barred { what: stopped.why });
-                let (sessions, servers, pools) = (&mut self.sessions, &mut self.servers, &mut self.pools);
                 lost_servers::server_lost(sessions, servers, pools, step, conn, code, why);
             }
             // What came before has ended its session's transaction: the message reaches no client.
@@ -554,20 +517,14 @@ impl Tables {
     }
 
     fn server_said(&mut self, step: &mut Step<'_>, conn: ConnId, bytes: &[u8], source: Source) {
-        match self.servers.get(conn).map(|server| server.state()) {
+        let Tables { sessions, servers, pools, .. } = self;
+        match servers.get(conn).map(|server| server.state()) {
             None => {}
-            Some(ServerState::Connecting) => server_logins::server_answered(
-                &mut self.sessions,
-                &mut self.servers,
-                &mut self.pools,
-                step,
-                conn,
-                bytes,
-            ),
-            Some(ServerState::LoggingIn(_)) => self.login_received(step, conn, bytes),
-            Some(ServerState::Own(_)) => {
-                replicating::own_server_said(&mut self.sessions, &mut self.servers, &mut self.pools, step, conn, bytes)
+            Some(ServerState::Connecting) => {
+                server_logins::server_answered(sessions, servers, pools, step, conn, bytes)
             }
+            Some(ServerState::LoggingIn(_)) => self.login_received(step, conn, bytes),
+            Some(ServerState::Own(_)) => replicating::own_server_said(sessions, servers, pools, step, conn, bytes),
             Some(_) => self.answers(step, conn, bytes, source),
         }
     }
@@ -575,15 +532,16 @@ impl Tables {
     /// Bytes of a server that has logged in.
     #[inline(always)]
     fn answers(&mut self, step: &mut Step<'_>, conn: ConnId, bytes: &[u8], source: Source) {
-        let avoids = links::avoids_fast_case(&self.servers, step.plan);
-        let server = &mut self.servers.table[conn];
+        let Tables { sessions, servers, pools, limiters, .. } = self;
+        let avoids = links::avoids_fast_case(servers, step.plan);
+        let server = &mut servers.table[conn];
         server.count_drained(bytes.len());
         let client = server.session();
-        let pool = &mut self.pools[server.pool()];
-        let mut session = client.map(|id| (id, &mut self.sessions[id]));
+        let pool = &mut pools[server.pool()];
+        let mut session = client.map(|id| (id, &mut sessions[id]));
         let mut stream = Stream::new(bytes, source, 0);
         if let Some((id, session)) = &mut session
-            && self.limiters.is_none()
+            && limiters.is_none()
         {
             let mut link = Link::new((*id, session), (conn, server), pool);
             if let Some(mut plain) = link.plain()
@@ -599,29 +557,21 @@ impl Tables {
                     let is_all = step.caches.screen.is_none();
                     let may_end = status == Some(Status::Idle) && !avoids && is_all;
                     if may_end && links::end_plainly(plain, step) {
-                        let began = links::serve_next(&mut self.sessions, (conn, server), pool, step);
+                        let began = links::serve_next(sessions, (conn, server), pool, step);
                         return self.go_on_with(step, conn, began);
                     }
-                    if !links::release_if_done(&mut self.sessions, &mut self.servers, &mut self.pools, step, conn) {
-                        findings::stays_linked(
-                            &mut self.sessions,
-                            &mut self.servers,
-                            &mut self.pools,
-                            step,
-                            conn,
-                            id,
-                            false,
-                        );
+                    if !links::release_if_done(sessions, servers, pools, step, conn) {
+                        findings::stays_linked(sessions, servers, pools, step, conn, id, false);
                     }
                     return;
                 }
             }
         }
         let others = definitions::other_workers(step.plan);
-        let notifiers = listener::notifiers(&self.sessions, &self.servers, conn);
-        let server = &mut self.servers[conn];
-        let pool = &mut self.pools[server.pool()];
-        let session = client.map(|id| (id, &mut self.sessions[id]));
+        let notifiers = listener::notifiers(sessions, servers, conn);
+        let server = &mut servers[conn];
+        let pool = &mut pools[server.pool()];
+        let session = client.map(|id| (id, &mut sessions[id]));
         let (id, before) = (pool.id(), pool.counts().totals().transactions);
         let mut answers = Answers {
             notifiers,
@@ -640,50 +590,37 @@ impl Tables {
         answers.flush();
         answers.findings.reverted = answers.tracker().is_some_and(|tracker| tracker.is_reverted());
         let mut findings = answers.findings;
-        definitions::act_on_definitions(&self.servers, &mut self.pools, step, conn, &mut findings);
-        if !self.limiters.is_none() {
-            permits::count_ended(&mut self.sessions, &self.pools, &mut self.limiters, step, client, id, before);
+        definitions::act_on_definitions(servers, pools, step, conn, &mut findings);
+        if !limiters.is_none() {
+            permits::count_ended(sessions, pools, limiters, step, client, id, before);
         }
         match end {
             Ok(()) => self.act_on(step, conn, findings),
-            Err(how) => lost_servers::break_server(
-                &mut self.sessions,
-                &mut self.servers,
-                &mut self.pools,
-                step,
-                conn,
-                how.into(),
-            ),
+            Err(how) => lost_servers::break_server(sessions, servers, pools, step, conn, how.into()),
         }
     }
 
     fn act_on(&mut self, step: &mut Step<'_>, conn: ConnId, findings: Findings) {
+        let Tables { sessions, servers, pools, .. } = self;
         let (mut chore_error, mut rows) = (None, Vec::new());
         if let Some(mut words) = findings.words {
-            listener::notify_all(
-                &mut self.sessions,
-                &self.servers,
-                &self.pools,
-                step,
-                conn,
-                std::mem::take(&mut words.notifications),
-            );
+            listener::notify_all(sessions, servers, pools, step, conn, std::mem::take(&mut words.notifications));
             chore_error = words.chore_error.take();
             rows = std::mem::take(&mut words.rows);
-            if findings::act_on_words(&mut self.sessions, &mut self.servers, &mut self.pools, step, conn, *words) {
+            if findings::act_on_words(sessions, servers, pools, step, conn, *words) {
                 return;
             }
         }
         if findings.transaction_block {
-            closed_servers::refuse_transaction_block(&mut self.servers, &mut self.pools, step, conn);
+            closed_servers::refuse_transaction_block(servers, pools, step, conn);
             return;
         }
-        let server = &mut self.servers[conn];
+        let server = &mut servers[conn];
         match *server.state() {
             ServerState::Linked(session) => {
                 let (held, struck) = (server.hold().is_on(), server.cancel().may_strike_next());
-                let pool = &mut self.pools[server.pool()];
-                let session_value = &mut self.sessions[session];
+                let pool = &mut pools[server.pool()];
+                let session_value = &mut sessions[session];
                 let tracked = &step.caches.tracked;
                 if findings.replayed {
                     replaying::accepted(&mut step.machine, session, session_value, server, pool, tracked);
@@ -695,80 +632,44 @@ impl Tables {
                     replaying::restore(&mut step.machine, session_value, conn, server, tracked);
                 }
                 if findings.subscriptions
-                    && listener::note_transaction_over(
-                        &mut self.sessions,
-                        &mut self.servers,
-                        &mut self.pools,
-                        step,
-                        conn,
-                        session,
-                        findings.withheld,
-                    )
+                    && listener::note_transaction_over(sessions, servers, pools, step, conn, session, findings.withheld)
                 {
                     return;
                 }
-                question_syncs(step, conn, &mut self.servers[conn]);
-                let opens = held && links::ends_hold(&self.sessions, &mut self.servers, conn, session);
-                let leaves = opens
-                    && links::leaves_lost_base(
-                        &mut self.sessions,
-                        &mut self.servers,
-                        &mut self.pools,
-                        step,
-                        conn,
-                        session,
-                    );
+                question_syncs(step, conn, &mut servers[conn]);
+                let opens = held && links::ends_hold(sessions, servers, conn, session);
+                let leaves = opens && links::leaves_lost_base(sessions, servers, pools, step, conn, session);
                 if opens && !leaves {
                     self.requests_from_inbox(step, session);
                 }
+                let Tables { sessions, servers, pools, limiters, .. } = self;
                 // Or it was closed by `server_fast_close`: its session is on the agenda.
-                if leaves || opens && self.servers.get(conn).is_none() {
+                if leaves || opens && servers.get(conn).is_none() {
                     return;
                 }
-                cancellers::cancel_if_requested(&mut self.servers, &mut self.pools, step, conn);
-                if self.servers[conn].ledger().depth() < limits::OWED_MAX / 2 {
-                    backpressure::balance_if_paused(&mut self.sessions, &mut self.servers, step, session);
+                cancellers::cancel_if_requested(servers, pools, step, conn);
+                if servers[conn].ledger().depth() < limits::OWED_MAX / 2 {
+                    backpressure::balance_if_paused(sessions, servers, step, session);
                 }
-                if !links::release_if_done(&mut self.sessions, &mut self.servers, &mut self.pools, step, conn) {
+                if !links::release_if_done(sessions, servers, pools, step, conn) {
                     if struck {
-                        overdue_queries::wait_for_cancel(&mut self.servers, conn);
+                        overdue_queries::wait_for_cancel(servers, conn);
                     }
-                    let is_limited = !self.limiters.is_none();
-                    findings::stays_linked(
-                        &mut self.sessions,
-                        &mut self.servers,
-                        &mut self.pools,
-                        step,
-                        conn,
-                        session,
-                        is_limited,
-                    );
+                    let is_limited = !limiters.is_none();
+                    findings::stays_linked(sessions, servers, pools, step, conn, session, is_limited);
                 }
             }
             ServerState::Busy(chore) => {
-                if let Some(chaos) = self.servers.chaos.as_mut().filter(|_| !rows.is_empty()) {
+                if let Some(chaos) = servers.chaos.as_mut().filter(|_| !rows.is_empty()) {
                     chaos.rows(conn, rows);
                 }
-                chore_answers::chore_progress(
-                    &mut self.sessions,
-                    &mut self.servers,
-                    &mut self.pools,
-                    step,
-                    conn,
-                    chore,
-                    chore_error,
-                );
+                chore_answers::chore_progress(sessions, servers, pools, step, conn, chore, chore_error);
             }
-            ServerState::Draining { .. } => drains::drain_progress(&mut self.servers, &mut self.pools, step, conn),
-            ServerState::Listening => chore_answers::listener_progress(
-                &mut self.sessions,
-                &mut self.servers,
-                &mut self.pools,
-                step,
-                conn,
-                chore_error,
-            ),
-            ServerState::Idle | ServerState::Held => free_servers::free(&mut self.servers, &mut self.pools, step, conn),
+            ServerState::Draining { .. } => drains::drain_progress(servers, pools, step, conn),
+            ServerState::Listening => {
+                chore_answers::listener_progress(sessions, servers, pools, step, conn, chore_error)
+            }
+            ServerState::Idle | ServerState::Held => free_servers::free(servers, pools, step, conn),
             ServerState::Connecting | ServerState::LoggingIn(_) | ServerState::Own(_) => {}
         }
     }
@@ -776,13 +677,14 @@ impl Tables {
     /// A released session has more bytes.
     #[inline(never)]
     pub(crate) fn reconsider(&mut self, step: &mut Step<'_>, conn: ConnId) {
-        if let Some(server) = self.sessions.get(conn).and_then(Session::server) {
-            return linked::go_on_linked(&self.sessions, &mut self.servers, step, conn, server);
+        let Tables { sessions, servers, .. } = self;
+        if let Some(server) = sessions.get(conn).and_then(Session::server) {
+            return linked::go_on_linked(sessions, servers, step, conn, server);
         }
-        let idle = self.sessions.get(conn).is_some_and(|session| {
+        let idle = sessions.get(conn).is_some_and(|session| {
             matches!(session.state(), SessionState::Idle { .. }) && !session.incoming().inbox().is_empty()
         });
-        if idle && !lookups::waits_for_listener(&self.sessions, conn) {
+        if idle && !lookups::waits_for_listener(sessions, conn) {
             self.begin_from_inbox(step, conn);
         }
     }
