@@ -38,7 +38,7 @@ pub(crate) fn is_overdue(plan: &Plan, process: &Process, aim: Option<Aim>) -> bo
     let global = &plan.settings.global;
     let timeout = global.waiting.query_timeout.map_or(u64::MAX, |timeout| timeout.as_micros() as u64);
     let is_aimed_at = |aim: &Aim| process.units.is_aimed_at(aim, process.backend.client());
-    let was_late = aim.is_some_and(|aim| aim.lasted() >= timeout && is_aimed_at(&aim));
+    let was_late = aim.is_some_and(|aim| aim.lasted() + plan.clock_error() >= timeout && is_aimed_at(&aim));
     global.pools.pool_fidelity != Fidelity::Classic && was_late
 }
 

@@ -190,6 +190,12 @@ impl Plan {
         }
     }
 
+    /// How far a machine's clock may be behind, in microseconds. What it takes to have lasted for some time may have lasted for less by as much.
+    #[must_use]
+    pub fn clock_error(&self) -> u64 {
+        if self.faults.old_clock > 0 { OLD_CLOCK_US } else { 0 }
+    }
+
     /// Whether PostgreSQL can do TLS.
     #[must_use]
     pub fn has_tls(&self) -> bool {
@@ -390,6 +396,9 @@ fn panics(wishes: &Wishes) -> u64 {
     let mut random = Random::new(wishes.seed ^ 0x7061_6e69_6300);
     if random.chance(30) || wishes.panics { random.skewed(200, 20_000) } else { 0 }
 }
+
+/// How long ago a thread may have read its clock when it reads its mail, in microseconds.
+const OLD_CLOCK_US: u64 = 5_000;
 
 /// Per mille of rounds.
 fn old_clock(seed: u64) -> u32 {

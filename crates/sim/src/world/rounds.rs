@@ -20,9 +20,6 @@ use crate::plan::hosts::Place;
 use crate::postgres::Postgres;
 use crate::random::Random;
 
-/// How long ago a thread may have read its clock when it reads its mail, in microseconds.
-const OLD_CLOCK_US: u64 = 5_000;
-
 /// The most bytes of one read.
 const READ_LEN_MAX: usize = 64 * 1024;
 
@@ -458,7 +455,7 @@ fn read_clock(course: &mut Course, random: &mut Random) -> u64 {
         return now;
     }
     course.census.network.old_clocks += 1;
-    now.saturating_sub(random.skewed(1, OLD_CLOCK_US))
+    now.saturating_sub(random.skewed(1, course.plan.clock_error()))
 }
 
 /// The pooler sends something to PostgreSQL.

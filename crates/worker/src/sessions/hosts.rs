@@ -119,9 +119,13 @@ pub(crate) fn host_changed(
     }
 }
 
-/// Whether a server is at another host than the primary, which its database wants; or at the primary, where it wants a standby.
+/// Whether a server is at another host than the primary, which its database wants; or at the primary, where it wants a standby. Who replicates has
+/// chosen its server.
 pub(crate) fn is_left(pools: &Pools, server: &Server) -> bool {
     let (database, host) = (server.identity().opened_for(), server.identity().host());
+    if server.identity().opened_for_session().is_some() {
+        return false;
+    }
     match database.target_session_attrs {
         TargetSessionAttrs::ReadWrite | TargetSessionAttrs::Primary => {
             pools.upstreams.primary(&database.hosts).is_some_and(|primary| *primary != **host)
