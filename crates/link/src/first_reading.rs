@@ -1,4 +1,4 @@
-//! What was read of a Query before its general handling begins.
+//! The reading of a Query that the fast case has declined.
 
 use session_state::state::Reading;
 

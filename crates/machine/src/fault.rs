@@ -61,7 +61,7 @@ pub enum Sabotage {
     OverlookCancel,
     /// Only the worker that has observed it knows that a host has failed (breaks I17).
     WithholdFailedHosts,
-    /// A server is used whatever its role (breaks I19).
+    /// The role of a new server is not judged (breaks I19).
     TakeAnyRole,
 }
 

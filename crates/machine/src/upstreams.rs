@@ -53,7 +53,7 @@ impl HostRole {
 pub enum HostState {
     /// A connection has failed: until then other hosts come first.
     Failed { until: Time },
-    /// A server has logged in there, or nothing is known. `None`: the server has not said what it is.
+    /// A server has logged in there, or nothing is known. `None`: its role is not known.
     Alive { role: Option<HostRole> },
 }
 
@@ -148,8 +148,8 @@ impl Upstreams {
         self.hosts.get(host).copied().unwrap_or(Upstream::UNTRIED)
     }
 
-    /// The primary among these hosts: of several, the one that has been it for the longest time. PostgreSQL that was frozen, or a copy that was
-    /// promoted by mistake, may say that it is the primary, too.
+    /// The primary among these hosts: of several, the one that has been it for the longest time. A frozen primary that wakes up is not in
+    /// recovery either, nor is a copy that was promoted by mistake.
     #[must_use]
     pub fn primary<'h>(&self, hosts: &'h [Address]) -> Option<&'h Address> {
         let of = |host: &&Address| self.get(host);

@@ -218,7 +218,7 @@ impl Opening {
 #[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Fit {
     Fits,
-    /// It may have the role that is wanted.
+    /// Its role is not known.
     Unknown,
     /// The primary, where a standby is preferred.
     SecondBest,
@@ -226,7 +226,7 @@ enum Fit {
     MayHaveChanged,
     /// It was down a while ago.
     MayBeBack,
-    /// It is down, or has the wrong role.
+    /// A failure or the wrong role was seen a moment ago.
     Unfit,
 }
 

@@ -67,7 +67,7 @@ fn is_standby(client: &mut Client) -> bool {
     }
 }
 
-/// Of so many transactions at one time, how many are at a standby.
+/// Begins `count` transactions at the same time. The result is the number of those at a standby.
 fn at_standby(pooler: &Pooler, database: &str, count: usize) -> usize {
     let mut clients: Vec<Client> = (0..count).map(|_| client(pooler, database)).collect();
     clients.iter_mut().for_each(|client| _ = client.query("begin").expect("a server"));

@@ -105,7 +105,7 @@ pub struct Plan {
     pub stop: Option<machine::Stop>,
     pub purpose: Purpose,
     pub promises: Promises,
-    /// Of each database, which of its hosts are standbys. Empty: they have no roles.
+    /// For each database and each of its two hosts, whether the host is a standby. Empty: hosts have no roles.
     pub standbys: Vec<[bool; 2]>,
     set: Overrides,
 }

@@ -448,7 +448,7 @@ pub(super) fn close_link(world: &mut World, id: LinkId) {
     pooler.network.close_pooler(course, id);
 }
 
-/// The time that a thread reads. It may be stopped after it has read its clock, and other threads are not.
+/// The time that a thread reads. The kernel may stop the thread after that, while other threads run.
 fn read_clock(course: &mut Course, random: &mut Random) -> u64 {
     let now = course.now();
     if !random.chance(course.plan.faults.old_clock) {

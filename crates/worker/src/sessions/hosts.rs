@@ -89,11 +89,14 @@ pub(crate) fn host_changed(
     host: &Address,
 ) {
     let Pools { table, upstreams, .. } = pools;
+    // Each failed connection changes the state of its host, and there may be thousands of pools.
+    if matches!(upstreams.get(host).state, HostState::Failed { .. }) {
+        return;
+    }
     for pool in table.iter_mut() {
         let database = pool.database();
-        let is_choosy = database.target_session_attrs != TargetSessionAttrs::Any;
-        let fits = pool.opening().host_fits(database, host, upstreams, step.now);
-        if is_choosy && fits && pool.opening().is_paused(step.now) {
+        let waits = database.target_session_attrs != TargetSessionAttrs::Any && pool.opening().is_paused(step.now);
+        if waits && pool.opening().host_fits(database, host, upstreams, step.now) {
             pool.opening_mut().end_pause();
             step.agenda.feed(pool.id());
         }

@@ -69,7 +69,7 @@ impl Identity {
         self.role
     }
 
-    /// It has shown the role of its host.
+    /// Notes the role of its host.
     pub fn note_role(&mut self, role: HostRole) {
         self.role = Some(role);
     }
