@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use connections::databases::{Address, Host as HostName};
+use connections::databases::Host as HostName;
 use machine::snapshot::{PoolSnapshot, ServerSnapshot};
 use machine::{Settings, Snapshot};
 use observe::{Ages, Backend, Blocking, Lock, Prepared, is_prepared};
@@ -55,18 +55,6 @@ impl Answer {
     }
 }
 
-/// A host as it is shown: `db1:5432`, `[::1]:5432`, `/run/postgresql:5432`.
-#[must_use]
-pub fn address_text(address: &Address) -> String {
-    let port = address.port;
-    match &address.host {
-        HostName::Unix(folder) => format!("{folder}:{port}"),
-        HostName::Ip(ip) if ip.is_ipv6() => format!("[{ip}]:{port}"),
-        HostName::Ip(ip) => format!("{ip}:{port}"),
-        HostName::Name(name) => format!("{name}:{port}"),
-    }
-}
-
 /// Without a reading it is the pooler's half.
 #[must_use]
 pub fn join(at: At, readings: Vec<Reading>, snapshots: &[Snapshot], settings: &Settings) -> Moment {
@@ -77,7 +65,7 @@ pub fn join(at: At, readings: Vec<Reading>, snapshots: &[Snapshot], settings: &S
     for (snapshot, server) in
         snapshots.iter().flat_map(|snapshot| snapshot.servers.iter().map(move |server| (snapshot, server)))
     {
-        servers.insert((address_text(&server.ends.host), server.remote_pid), (server, ago(snapshot, server)));
+        servers.insert((server.ends.host.to_string(), server.remote_pid), (server, ago(snapshot, server)));
     }
     for reading in readings {
         let host = u16::try_from(moment.hosts.len()).expect("fewer hosts than that are configured");

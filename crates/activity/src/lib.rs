@@ -27,7 +27,7 @@ pub mod verdict;
 
 pub use history::History;
 pub use holders::{Holder, Reason, holders};
-pub use join::{Answer, Reading, address_text, join};
+pub use join::{Answer, Reading, join};
 pub use moment::{At, CPU, EndedDeadlock, Host, LockCounts, Moment, Origin, POOL_WAIT, Pool, Row, View};
 pub use observe::{Prepared, is_prepared, pid_shown};
 pub use session::{Session, SessionId, Times};

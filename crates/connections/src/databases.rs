@@ -37,6 +37,19 @@ pub struct Address {
     pub port: u16,
 }
 
+/// As people write it: `db1:5432`, `[::1]:5432`, `/run/postgresql:5432`.
+impl std::fmt::Display for Address {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let port = self.port;
+        match &self.host {
+            Host::Unix(folder) => write!(f, "{folder}:{port}"),
+            Host::Ip(ip) if ip.is_ipv6() => write!(f, "[{ip}]:{port}"),
+            Host::Ip(ip) => write!(f, "{ip}:{port}"),
+            Host::Name(name) => write!(f, "{name}:{port}"),
+        }
+    }
+}
+
 /// Whether new server connections of one database go round its hosts.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub enum LoadBalanceHosts {

@@ -8,7 +8,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use activity::address_text;
 use machine::snapshot::ClientSnapshot;
 use machine::{Settings, Snapshot};
 
@@ -18,7 +17,7 @@ const TROUBLE: Duration = Duration::from_secs(1);
 /// The time for which a server is asked after the last trouble or look.
 const STAYS: Duration = Duration::from_secs(60);
 
-/// By the address of a server, as [`address_text`] writes it.
+/// By the address of a server, as people write it.
 #[derive(Debug, Default)]
 pub(super) struct Need {
     /// The page sets it each time that somebody looks.
@@ -77,7 +76,7 @@ fn is_slow(snapshot: &Snapshot, client: &ClientSnapshot) -> bool {
 
 fn addresses(databases: &BTreeSet<&str>, settings: &Settings) -> BTreeSet<String> {
     let found = databases.iter().filter_map(|name| settings.database(name));
-    found.flat_map(|database| database.hosts.iter().map(address_text).collect::<Vec<_>>()).collect()
+    found.flat_map(|database| database.hosts.iter().map(ToString::to_string).collect::<Vec<_>>()).collect()
 }
 
 #[cfg(test)]
