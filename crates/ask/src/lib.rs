@@ -16,5 +16,5 @@ mod target;
 pub mod tls_files;
 
 pub use encryption::{Demand, Encryption};
-pub use monitor::Monitor;
+pub use monitor::{Is, Monitor, Trouble};
 pub use target::Target;

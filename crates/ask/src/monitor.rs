@@ -2,7 +2,7 @@
 //!
 //! Promises: blocks until the answer is there; rows come as text, with `|` between columns.
 
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -28,6 +28,55 @@ const ROOM: &str = "SELECT greatest(0, least(\
      (SELECT datconnlimit - (SELECT count(*) FROM clients WHERE datid = d.oid) \
       FROM pg_database d WHERE datname = current_database() AND datconnlimit >= 0)))";
 
+/// What is known of a server that has not given the answer that was asked for.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Is {
+    /// Nothing has come within the patience.
+    Silent,
+    /// It has answered something else: an error, or a demand that we cannot meet.
+    Answering,
+    /// There is no connection, or it has ended.
+    Failed,
+    /// Its name has no address.
+    Unresolved,
+}
+
+impl Is {
+    fn of(kind: ErrorKind) -> Is {
+        match kind {
+            ErrorKind::TimedOut | ErrorKind::WouldBlock => Is::Silent,
+            // Of TLS and of logins, which the server has answered.
+            ErrorKind::Other => Is::Answering,
+            _ => Is::Failed,
+        }
+    }
+}
+
+/// Why there is no answer.
+#[derive(Clone, Debug)]
+pub struct Trouble {
+    pub is: Is,
+    /// Of PostgreSQL's error, if it sent one.
+    pub sqlstate: Option<String>,
+    pub words: String,
+}
+
+impl Trouble {
+    fn of(error: &ServerError) -> Trouble {
+        Trouble { is: Is::Answering, sqlstate: Some(error.sqlstate.clone()), words: words(error) }
+    }
+}
+
+impl From<Gone> for Trouble {
+    fn from(gone_with: Gone) -> Trouble {
+        let (is, sqlstate) = match &gone_with.error {
+            Some(error) => (Is::Answering, Some(error.sqlstate.clone())),
+            None => (Is::of(gone_with.how.kind()), None),
+        };
+        Trouble { is, sqlstate, words: gone(gone_with) }
+    }
+}
+
 /// One connection.
 pub struct Monitor {
     connection: Connection,
@@ -41,12 +90,25 @@ impl Monitor {
     /// # Errors
     /// In the server's words, with its SQLSTATE in front.
     pub fn connect(target: &Target, name: &str, patience: Duration) -> Result<Self, String> {
-        let place = target.place()?;
+        Self::try_connect(target, name, patience).map_err(|trouble| trouble.words)
+    }
+
+    /// The same; the error has what is known of the server.
+    ///
+    /// # Errors
+    /// As [`Monitor::connect`].
+    pub fn try_connect(target: &Target, name: &str, patience: Duration) -> Result<Self, Trouble> {
+        let unknown = |words| Trouble { is: Is::Unresolved, sqlstate: None, words };
+        let place = target.place().map_err(unknown)?;
         let account = Arc::new(target.account(name));
         let channels = channels(target.encryption.as_ref(), &place);
         let mut tries = channels.iter().map(|channel| Self::by(*channel, target, &account, &place, patience));
         let first = tries.next().expect("there is always one");
-        first.or_else(|why| tries.find_map(Result::ok).ok_or(why))
+        match first {
+            // It would be silent on the other channel, too.
+            Err(why) if why.is != Is::Silent => tries.find_map(Result::ok).ok_or(why),
+            first => first,
+        }
     }
 
     /// Over a connection that has logged in.
@@ -61,15 +123,19 @@ impl Monitor {
         account: &Arc<Account>,
         place: &Place,
         patience: Duration,
-    ) -> Result<Self, String> {
-        let words = |error| format!("cannot connect to {place}: {error}");
+    ) -> Result<Self, Trouble> {
+        let words = |error: io::Error| Trouble {
+            is: Is::of(error.kind()),
+            sqlstate: None,
+            words: format!("cannot connect to {place}: {error}"),
+        };
         let mut stream = place.dial_blocking(patience).map_err(words)?;
         if let (Channel::Encrypted, Some(encryption)) = (channel, &target.encryption) {
             stream = encryption.begin(stream, &target.host).map_err(words)?;
         }
         let mut connection = Connection::over(stream, place.clone());
         let mut login = Login::new(account);
-        connection.log_in(&account.startup(), &mut login).map_err(gone)?;
+        connection.log_in(&account.startup(), &mut login).map_err(Trouble::from)?;
         Ok(Self { connection, login: login.kind() })
     }
 
@@ -89,6 +155,23 @@ impl Monitor {
             Some(error) => Err(words(error)),
             None => Ok(answer.lines()),
         }
+    }
+
+    /// The first row of one statement's answer; the error has what is known of the server.
+    ///
+    /// # Errors
+    /// As [`Monitor::rows`].
+    pub fn try_row(&mut self, sql: &str) -> Result<Vec<Option<String>>, Trouble> {
+        let answer = self.connection.query(sql).map_err(Trouble::from)?;
+        match answer.errors.first() {
+            Some(error) => Err(Trouble::of(error)),
+            None => Ok(answer.rows.into_iter().next().unwrap_or_default()),
+        }
+    }
+
+    /// How long to wait for each answer from now on.
+    pub fn set_patience(&self, patience: Duration) {
+        self.connection.set_patience(patience);
     }
 
     /// The same, with its columns apart; `None` is NULL.

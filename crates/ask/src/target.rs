@@ -1,5 +1,7 @@
 //! The address, the user and the database of a PostgreSQL or a console.
 
+use std::net::IpAddr;
+
 use client::Place;
 
 use crate::encryption::Encryption;
@@ -10,6 +12,8 @@ use crate::login::Account;
 pub struct Target {
     /// A name, an address, or the directory of a Unix socket.
     pub host: String,
+    /// Where the name leads, if that is known: it is not looked up then.
+    pub address: Option<IpAddr>,
     pub port: u16,
     pub user: String,
     pub password: Option<String>,
@@ -24,7 +28,10 @@ impl Target {
     /// # Errors
     /// The host's name is not known.
     pub fn place(&self) -> Result<Place, String> {
-        Place::of(&self.host, self.port)
+        match self.address {
+            Some(address) => Ok(Place::Tcp((address, self.port).into())),
+            None => Place::of(&self.host, self.port),
+        }
     }
 
     /// The user, the password and the database, with an application's name.

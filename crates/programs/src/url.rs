@@ -92,7 +92,7 @@ pub fn at(
         Host::Ip(ip) => ip.to_string(),
         Host::Name(name) => name.clone(),
     };
-    Target { host, port: address.port, user, password, database, verifier: None, encryption }
+    Target { host, address: None, port: address.port, user, password, database, verifier: None, encryption }
 }
 
 #[cfg(test)]

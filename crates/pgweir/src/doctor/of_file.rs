@@ -102,6 +102,7 @@ fn consoles(config: &Config) -> Vec<Target> {
     let global = &config.pooling.global;
     let port = global.listening.listen_port;
     let target = |host: &str, user: &str, password: Option<&str>| Target {
+        address: None,
         host: host.to_owned(),
         port,
         user: user.to_owned(),

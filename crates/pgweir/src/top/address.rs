@@ -122,6 +122,7 @@ fn of_environment(environment: &Environment) -> Result<Vec<Target>, String> {
 
 fn of_package(port: u16) -> Target {
     Target {
+        address: None,
         host: PACKAGE_SOCKETS.to_owned(),
         port,
         user: PACKAGE_USER.to_owned(),
