@@ -178,6 +178,36 @@ impl Cluster {
         self.postmaster.as_ref().map_or(0, Child::id)
     }
 
+    /// Stops all its processes where they are, as a machine that is paused does. Its kernel still takes connections and bytes for it.
+    ///
+    /// # Errors
+    /// The processes cannot be listed.
+    pub fn freeze(&self) -> Result<(), Error> {
+        self.signal_all(Signal::STOP)
+    }
+
+    /// Lets all processes go on.
+    ///
+    /// # Errors
+    /// The processes cannot be listed.
+    pub fn thaw(&self) -> Result<(), Error> {
+        self.signal_all(Signal::CONT)
+    }
+
+    /// The postmaster first, so that no process is started behind us.
+    fn signal_all(&self, signal: Signal) -> Result<(), Error> {
+        let postmaster = self.pid();
+        let send = |pid: u32| {
+            if let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) {
+                // It may have ended meanwhile.
+                let _ = rustix::process::kill_process(pid, signal);
+            }
+        };
+        send(postmaster);
+        children(postmaster)?.into_iter().for_each(send);
+        Ok(())
+    }
+
     /// Runs `sql` directly (past any pooler) and returns its rows as `psql -At` prints them.
     ///
     /// # Errors
@@ -437,6 +467,18 @@ fn end(postmaster: &mut Child, how: Shutdown) -> Result<(), Error> {
         return Ok(());
     }
     Err(Error::Program { name: "postgres".to_owned(), wrote: format!("still runs a minute after {how:?} shutdown") })
+}
+
+/// The processes that this one has started.
+fn children(parent: u32) -> Result<Vec<u32>, Error> {
+    let listed = |pid: &str| -> Option<u32> {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        // The name of the program, in parentheses, may have spaces.
+        let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
+        (fields.nth(1)?.parse() == Ok(parent)).then(|| pid.parse().ok())?
+    };
+    let entries = fs::read_dir("/proc").map_err(Error::system("list processes"))?;
+    Ok(entries.flatten().filter_map(|entry| listed(entry.file_name().to_str()?)).collect())
 }
 
 /// Waits for a child's end, but no longer than `patience`; true if it ended.
