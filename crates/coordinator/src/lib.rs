@@ -514,7 +514,10 @@ impl Coordinator {
             ToCoordinator::Refused(news) => self.refused(now, *news, actions),
             ToCoordinator::Failed(failure) => self.open_failed(now, *failure, actions),
             ToCoordinator::Upstream(observed) => {
-                upstreams::note(&mut self.upstreams, &self.settings, &observed, self.homes.workers(), actions);
+                upstreams::note(&mut self.upstreams, &self.settings, now, &observed, self.homes.workers(), actions);
+            }
+            ToCoordinator::Probed(probed) => {
+                upstreams::probed(&mut self.upstreams, &self.settings, now, *probed, self.homes.workers(), actions);
             }
             ToCoordinator::Moved { pool, from, to } => {
                 self.moved(pool, from, to);

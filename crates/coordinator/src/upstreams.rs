@@ -1,36 +1,72 @@
-//! The coordinator's part as the owner of the hosts: it takes what workers observe, and sends what has changed to all of them.
+//! The coordinator's part as the owner of the hosts: it takes what workers and the prober observe, decides which host is written to, and sends what has
+//! changed to all workers.
 
 use std::sync::Arc;
 
 use machine::Settings;
 use machine::action::Actions;
 use machine::mail::ToWorker;
+use machine::observe::{About, Fact, Level, Topic};
+use machine::primaries::{Decision, Origin, Why, Writes};
 use machine::sabotage::{Fault, does};
 use machine::upstreams::{Noted, Observed, Upstream, Upstreams};
-use units::WorkerId;
+use units::{Time, WorkerId};
 
-/// A worker has observed a host. All `workers` are sent the state that holds now: also if there is a later observation than this one, which the
-/// sender lacks.
+/// A host was observed. All `workers` are sent the state that holds now: also if there is a later observation than this one, which the
+/// sender lacks. Before it they are sent what it has decided, so that nobody opens a server at a host that is to be left.
 pub(crate) fn note(
     upstreams: &mut Upstreams,
     settings: &Settings,
+    now: Time,
     observed: &Observed,
     workers: u16,
     actions: &mut Actions,
 ) {
-    if upstreams.note(observed) == Noted::Unchanged || does(settings, Fault::WithholdFailedHosts) {
-        return;
+    let noted = upstreams.note(observed);
+    for decision in upstreams.decide(now, &observed.host, settings.global.servers.split_brain) {
+        let level = if decision.primary.writes == Writes::Disputed { Level::Warning } else { Level::Log };
+        actions.tell(Fact::new(level, Topic::General, About::Pooler, decision.to_string()));
+        for worker in 0..workers {
+            actions.post_to_worker(WorkerId(worker), ToWorker::Primary(Box::new(decision.clone())));
+        }
     }
-    let known = upstreams.of(&observed.host);
-    for worker in 0..workers {
-        actions.post_to_worker(WorkerId(worker), ToWorker::Upstream(known.clone()));
+    if noted != Noted::Unchanged && !does(settings, Fault::WithholdFailedHosts) {
+        let known = upstreams.of(&observed.host);
+        for worker in 0..workers {
+            actions.post_to_worker(WorkerId(worker), ToWorker::Upstream(known.clone()));
+        }
     }
 }
 
-/// A worker in the place of one that has panicked is sent the state of each host that was tried.
+/// The same, by the prober, which may know more of the host.
+pub(crate) fn probed(
+    upstreams: &mut Upstreams,
+    settings: &Settings,
+    now: Time,
+    (observed, origin): (Observed, Option<Origin>),
+    workers: u16,
+    actions: &mut Actions,
+) {
+    if let Some(origin) = origin
+        && let Some(system) = upstreams.note_origin(&observed.host, origin)
+    {
+        let text = format!(
+            "host {} is not used: it belongs to another database system than the primary, {system}",
+            observed.host
+        );
+        actions.tell(Fact::new(Level::Warning, Topic::General, About::Pooler, text));
+    }
+    note(upstreams, settings, now, &observed, workers, actions);
+}
+
+/// A worker in the place of one that has panicked is sent the state of each host that was tried, and what was decided.
 pub(crate) fn tell(upstreams: &Upstreams, worker: WorkerId, actions: &mut Actions) {
     for (host, upstream) in upstreams.iter().filter(|(_, upstream)| *upstream != Upstream::UNTRIED) {
         let observed = Observed { host: Arc::new(host.clone()), upstream };
         actions.post_to_worker(worker, ToWorker::Upstream(observed));
+    }
+    for (hosts, primary) in upstreams.primaries().iter() {
+        let decision = Decision { hosts: Arc::clone(hosts), primary: primary.clone(), why: Why::Settled };
+        actions.post_to_worker(worker, ToWorker::Primary(Box::new(decision)));
     }
 }

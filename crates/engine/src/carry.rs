@@ -184,6 +184,10 @@ impl Host {
                     self.shared.log.wait_until_written(&mut self.log_patience);
                 }
             }
+            Action::Probe { host } => {
+                // This fails where nobody probes.
+                let _ = self.shared.probes.send(host);
+            }
             Action::Trace(statement) => self.shared.traces.push(*statement),
         }
     }

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use machine::{Look, Mail, Place, Settings, Snapshot, Stop, ToWorker};
-use units::{ConnId, WorkerId};
+use machine::{Look, Mail, Observed, Origin, Place, Settings, Snapshot, Stop, ToCoordinator, ToWorker};
+use units::{ConnId, Time, WorkerId};
 
 use crate::count::ThreadCounters;
 use crate::layer::Keyring;
@@ -121,6 +121,11 @@ impl Handle {
         self.shared.resolver.seen()
     }
 
+    /// Looks a name up, and hands on what was found; soon, if it is known.
+    pub fn look_up(&self, name: &str, answer: impl FnOnce(names::Found) + Send + 'static) {
+        self.shared.resolver.look_up(name.to_owned(), answer);
+    }
+
     /// Names are looked up anew by whoever asks from now on.
     pub fn forget_names(&self) {
         self.shared.resolver.forget_all();
@@ -129,6 +134,17 @@ impl Handle {
     /// Names are kept for other times from now on.
     pub fn set_names(&self, options: &names::Options) {
         self.shared.resolver.configure(options);
+    }
+
+    /// The time by the clock of all machines.
+    #[must_use]
+    pub fn now(&self) -> Time {
+        self.shared.clock.now()
+    }
+
+    /// The prober has asked a host.
+    pub fn probed(&self, observed: Observed, origin: Option<Origin>) {
+        self.post(Mail::ToCoordinator(ToCoordinator::Probed(Box::new((observed, origin)))));
     }
 
     /// Ends a session or cancels its query, by `KillClient` or `KillQuery`.

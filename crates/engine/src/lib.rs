@@ -54,6 +54,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel, sync_channel};
 use std::thread::JoinHandle;
 
+use ::connections::databases::Address;
 use machine::{Level, Place, Settings};
 use names::{Names, News};
 use pooling::{Coordinator, Door, Worker};
@@ -114,6 +115,7 @@ impl std::error::Error for StartError {}
 pub struct Engine {
     handle: Handle,
     questions: Option<Receiver<ConsoleRequest>>,
+    probes: Option<Receiver<Arc<Address>>>,
     news: Option<Receiver<News>>,
     threads: Vec<JoinHandle<()>>,
 }
@@ -160,13 +162,14 @@ impl Engine {
         }
         let places = listeners.iter().map(|listener| listener.place.clone()).collect();
         let (asker, questions) = channel();
+        let (prober, probes) = channel();
         let (teller, news) = channel();
         let tells_first = options.heritage.is_some();
         let resolver = Names::start(names::Options { tells_first, ..options.names.clone() }, teller)
             .map_err(|error| StartError::System("cannot look names up", error))?;
         let make = || -> io::Result<Arc<Shared>> {
             let boxes = boxes(Shared::threads(settings.workers.max(1)))?;
-            let asked = Asked { questions: asker, authority: options.authority.clone(), resolver };
+            let asked = Asked { questions: asker, probes: prober, authority: options.authority.clone(), resolver };
             Ok(Arc::new(Shared::new(clock, log, settings, boxes, asked, names)?))
         };
         let system = |error| StartError::System("cannot start", error);
@@ -177,7 +180,8 @@ impl Engine {
             // Nobody is accepted before it is counted what the other process has. It is the first letter of that thread.
             handle.accept(false);
         }
-        let mut engine = Engine { handle, questions: Some(questions), news: Some(news), threads: Vec::new() };
+        let mut engine =
+            Engine { handle, questions: Some(questions), probes: Some(probes), news: Some(news), threads: Vec::new() };
         for plan in plans(&shared, &builder, options, listeners) {
             // If one cannot be started, dropping the engine ends the others.
             engine.threads.push(start_thread(plan).map_err(system)?);
@@ -193,6 +197,11 @@ impl Engine {
     /// The receiver of the console's commands, which [`Handle::answer`] answers. `None`: it was taken already.
     pub fn questions(&mut self) -> Option<Receiver<ConsoleRequest>> {
         self.questions.take()
+    }
+
+    /// The receiver of hosts that are to be probed. `None`: it was taken already.
+    pub fn probes(&mut self) -> Option<Receiver<Arc<Address>>> {
+        self.probes.take()
     }
 
     /// The receiver of what is new about names of hosts. `None`: it was taken already.

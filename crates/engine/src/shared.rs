@@ -6,6 +6,7 @@ use std::sync::mpsc::Sender;
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
+use connections::databases::Address;
 use machine::{Fact, Inquiry, Level, Place, Question, Settings, Snapshot, Stop, Verdict};
 use names::Names;
 use units::{ConnId, DoorId, Time, WorkerId};
@@ -48,6 +49,8 @@ pub(crate) struct Shared {
     /// `None`: nobody can be asked.
     pub(crate) authority: Option<Arc<dyn Authority>>,
     pub(crate) questions: Sender<ConsoleRequest>,
+    /// Hosts to be probed.
+    pub(crate) probes: Sender<Arc<Address>>,
     pub(crate) replies: Replies,
     pub(crate) end: End,
     pub(crate) upgrade: Upgrade,
@@ -69,6 +72,7 @@ struct Told {
 pub(crate) struct Asked {
     /// The control plane.
     pub(crate) questions: Sender<ConsoleRequest>,
+    pub(crate) probes: Sender<Arc<Address>>,
     pub(crate) authority: Option<Arc<dyn Authority>>,
     pub(crate) resolver: Names,
 }
@@ -94,6 +98,7 @@ impl Shared {
             resolver: asked.resolver,
             authority: asked.authority,
             questions: asked.questions,
+            probes: asked.probes,
             replies: Replies::default(),
             end: End::default(),
             upgrade: Upgrade::new(names),

@@ -41,6 +41,8 @@ units::reasons! {
         TransactionTimeout => [PROTOCOL_VIOLATION, TRANSACTION_RESOLUTION_UNKNOWN] "transaction timeout";
         /// The client has a server, and has neither read nor sent anything for as long as that may last.
         Stalled => [PROTOCOL_VIOLATION, TRANSACTION_RESOLUTION_UNKNOWN] "client stalled";
+        /// `failover_wait`. `why`: of the last attempt.
+        NoHost { why: String } => [CANNOT_CONNECT_NOW] "no server can be opened: {why}";
         // Orders.
         Killed => [ADMIN_SHUTDOWN] "admin forced disconnect";
         ShuttingDown => [ADMIN_SHUTDOWN] "server shutting down";
@@ -102,6 +104,7 @@ impl EndReason {
             EndReason::IdleTransactionTimeout => Some(Reason::IdleTransactionTimeout),
             EndReason::TransactionTimeout => Some(Reason::TransactionTimeout),
             EndReason::Stalled => Some(Reason::ClientStalled),
+            EndReason::NoHost { .. } => Some(Reason::FailoverWait),
             _ => None,
         }
     }

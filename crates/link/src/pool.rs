@@ -35,6 +35,7 @@ use crate::special::Special;
 pub struct Rules {
     pub(crate) mode: PoolMode,
     pub(crate) query_wait_timeout: Option<Duration>,
+    pub(crate) failover_wait: Duration,
     pub(crate) query_timeout: Option<Duration>,
     pub(crate) idle_transaction_timeout: Option<Duration>,
     pub(crate) transaction_timeout: Option<Duration>,
@@ -89,6 +90,7 @@ impl Rules {
             orders: settings.orders.of(&key.database),
             words: global.login.words,
             query_wait_timeout: own.query_wait_timeout,
+            failover_wait: own.failover_wait,
             query_timeout: own.query_timeout,
             waiting_min: waiting.into_iter().flatten().min().map(Span::from),
             idle_transaction_timeout: own.idle_transaction_timeout,

@@ -16,6 +16,8 @@ units::reasons! {
         DeadlinePinned => [QUERY_CANCELED] "canceling statement due to deadline: as many clients of this pool as max_pinned allows keep a server";
         QueryTimeout => [QUERY_CANCELED] "canceling statement due to query_timeout";
         QueryTimeoutPinned => [QUERY_CANCELED] "canceling statement due to query_timeout: as many clients of this pool as max_pinned allows keep a server";
+        /// `failover_wait`. `why`: of the last attempt.
+        NoHost { why: String } => [CANNOT_CONNECT_NOW] "no server can be opened: {why}";
         /// `max_waiting` of its class.
         MaxWaiting { class: Arc<str> } => [CONFIGURATION_LIMIT_EXCEEDED] "too many clients of class \"{class}\" wait";
         /// `words`: the limiter's, which name the limit.
@@ -36,6 +38,7 @@ impl RequestRefusal {
             RequestRefusal::UserRequest => None,
             RequestRefusal::Deadline | RequestRefusal::DeadlinePinned => Some(Reason::Deadline),
             RequestRefusal::QueryTimeout | RequestRefusal::QueryTimeoutPinned => Some(Reason::QueryTimeout),
+            RequestRefusal::NoHost { .. } => Some(Reason::FailoverWait),
             RequestRefusal::MaxWaiting { .. } => Some(Reason::MaxWaiting),
             RequestRefusal::Limit { reason, .. } => Some(*reason),
         }

@@ -60,6 +60,8 @@ pub enum Action {
     Finished,
     /// A line for the log.
     Tell(Box<Fact>),
+    /// Find out at once how a host is, and look often for a while: a login there has failed, a server was lost, or an answer is long in coming.
+    Probe { host: Arc<Address> },
     /// A statement that is traced has been answered.
     Trace(Box<TracedStatement>),
 }

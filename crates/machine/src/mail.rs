@@ -20,6 +20,7 @@ use crate::Settings;
 use crate::arrival::Arrival;
 pub use crate::lent::{Lent, LentServer};
 use crate::observe::Peer;
+use crate::primaries::{Decision, Origin};
 use crate::processes::FromProcess;
 use crate::proved::Proved;
 pub use crate::refusal::Refusal;
@@ -272,6 +273,8 @@ pub enum ToCoordinator {
     Refused(Box<News>),
     /// A connection to a host has failed, or a server has logged in there again.
     Upstream(Observed),
+    /// The prober has asked a host. `Origin`: of the system that is there, if it has answered that.
+    Probed(Box<(Observed, Option<Origin>)>),
 
     /// From another process that shares tokens with this one.
     Process(ProcessId, Box<FromProcess>),
@@ -392,6 +395,8 @@ pub enum ToWorker {
     // From the coordinator: where servers are opened.
     /// The state of a host has changed.
     Upstream(Observed),
+    /// Which host of a list is written to from now on.
+    Primary(Box<Decision>),
 
     // From other workers.
     /// A server, or the wish for one.
@@ -479,7 +484,8 @@ impl ToWorker {
             | ToWorker::LoginsCounted(_)
             | ToWorker::Count { .. }
             | ToWorker::Sized { .. }
-            | ToWorker::Upstream(_) => true,
+            | ToWorker::Upstream(_)
+            | ToWorker::Primary(_) => true,
             ToWorker::Arrive(_)
             | ToWorker::Cancel { .. }
             | ToWorker::RenewalNoted { .. }

@@ -4,110 +4,25 @@
 //! ```text
 //!   a connection fails, or a server logs in       worker: notes it in its copy at once
 //!       worker ── ToCoordinator::Upstream ──► coordinator ── ToWorker::Upstream ──► all workers
+//!       prober ───────────┘                      ▲
+//!         ▲                                      │ asks PostgreSQL by a connection of its own
+//!         └── Action::Probe ── worker: a login has failed, a server was lost, or an answer is long in coming
 //! ```
 //!
 //! Promises: the later observation wins, whatever the order in which copies receive them. So all copies are equal once no mail is under way.
 //!
-//! Only hosts of databases with several hosts are here, since nothing is decided by the state of an only host. The timeline of a host
-//! and its lag belong into [`Upstream`] as well, once something observes them.
+//! Workers observe hosts of databases with several, since nothing is decided by a login at an only host. The prober observes any host.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use connections::databases::Address;
+use settings::SplitBrain;
 use units::Time;
 
 use crate::Settings;
-
-/// Whether a PostgreSQL is in hot standby. A connection's is that of its login: PostgreSQL becomes a standby only by a restart. It is promoted
-/// without one.
-//= pg18 runtime-config-preset#GUC-IN-HOT-STANDBY
-#[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum HostRole {
-    Standby,
-    Primary,
-}
-
-impl HostRole {
-    #[must_use]
-    pub fn of(in_hot_standby: bool) -> HostRole {
-        if in_hot_standby { HostRole::Standby } else { HostRole::Primary }
-    }
-
-    #[must_use]
-    pub fn is_standby(self) -> bool {
-        self == HostRole::Standby
-    }
-
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            HostRole::Standby => "standby",
-            HostRole::Primary => "primary",
-        }
-    }
-}
-
-/// Whether connections to a host succeed.
-#[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum HostState {
-    /// A connection has failed: until then other hosts come first.
-    Failed { until: Time },
-    /// A server has logged in there, or nothing is known. `None`: its role is not known.
-    Alive { role: Option<HostRole> },
-}
-
-/// A host, as it was observed last. The order is that of the observations; of two at the same time, a login counts more than a failure.
-#[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Upstream {
-    /// When it was observed.
-    pub at: Time,
-    pub state: HostState,
-    /// Since when it has been in this state.
-    pub since: Time,
-}
-
-impl Upstream {
-    /// No connection to it has been tried.
-    pub const UNTRIED: Upstream =
-        Upstream { at: Time::ZERO, state: HostState::Alive { role: None }, since: Time::ZERO };
-
-    /// Observed now.
-    #[must_use]
-    pub fn new(at: Time, state: HostState) -> Upstream {
-        Upstream { at, state, since: at }
-    }
-
-    /// The later of two observations. If both have seen the same, it has lasted since the earlier one.
-    fn merge(self, later: Upstream) -> Upstream {
-        if self == Upstream::UNTRIED || self.state != later.state {
-            return self.max(later);
-        }
-        Upstream { at: self.at.max(later.at), ..self }
-    }
-
-    /// Whether other hosts come first.
-    #[must_use]
-    pub fn has_failed(self, now: Time) -> bool {
-        matches!(self.state, HostState::Failed { until } if now < until)
-    }
-
-    /// What the last server that logged in there was.
-    #[must_use]
-    pub fn role(self) -> Option<HostRole> {
-        match self.state {
-            HostState::Alive { role } => role,
-            HostState::Failed { .. } => None,
-        }
-    }
-}
-
-/// An observation of one host, as a letter.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Observed {
-    pub host: Arc<Address>,
-    pub upstream: Upstream,
-}
+pub use crate::host_state::{HostRole, HostState, Observed, Upstream};
+use crate::primaries::{Decision, Origin, Primaries, Writes};
 
 /// The effect of an observation on a copy.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -123,6 +38,7 @@ pub enum Noted {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Upstreams {
     hosts: BTreeMap<Address, Upstream>,
+    primaries: Primaries,
 }
 
 impl Upstreams {
@@ -135,11 +51,18 @@ impl Upstreams {
 
     /// Takes the hosts of new settings. The state of those that stay is kept.
     pub fn configure(&mut self, settings: &Settings) {
+        self.primaries.configure(settings);
         let before = std::mem::take(&mut self.hosts);
         let databases = settings.databases.values().chain(&settings.fallback);
-        let hosts = databases.filter(|database| database.hosts.len() > 1).flat_map(|database| &database.hosts);
-        let kept = |host: &Address| before.get(host).copied().unwrap_or(Upstream::UNTRIED);
-        self.hosts = hosts.map(|host| (host.clone(), kept(host))).collect();
+        for database in databases {
+            for host in &database.hosts {
+                let known = before.get(host).copied();
+                // Only the prober observes an only host.
+                if let Some(kept) = known.or((database.hosts.len() > 1).then_some(Upstream::UNTRIED)) {
+                    self.hosts.insert(host.clone(), kept);
+                }
+            }
+        }
     }
 
     /// A host as it was observed last.
@@ -148,13 +71,39 @@ impl Upstreams {
         self.hosts.get(host).copied().unwrap_or(Upstream::UNTRIED)
     }
 
-    /// The primary among these hosts: of several, the one that has been it for the longest time. A frozen primary that wakes up is not in
-    /// recovery either, nor is a copy that was promoted by mistake.
+    /// The host among these that is written to, as the coordinator has decided.
     #[must_use]
-    pub fn primary<'h>(&self, hosts: &'h [Address]) -> Option<&'h Address> {
-        let of = |host: &&Address| self.get(host);
-        let primaries = hosts.iter().filter(|host| of(host).role() == Some(HostRole::Primary));
-        primaries.min_by_key(|host| of(host).since)
+    pub fn primary(&self, hosts: &[Address]) -> Option<&Arc<Address>> {
+        self.primaries.of(hosts)?.host()
+    }
+
+    /// Whether several of these hosts accept writes, and nothing says which is the right one.
+    #[must_use]
+    pub fn are_disputed(&self, hosts: &[Address]) -> bool {
+        self.primaries.of(hosts).is_some_and(|primary| primary.writes == Writes::Disputed)
+    }
+
+    /// The decisions about primaries.
+    #[must_use]
+    pub fn primaries(&self) -> &Primaries {
+        &self.primaries
+    }
+
+    /// For the owner: what the prober knows of a host. The system that it should belong to, if it is found only now that it does not.
+    pub fn note_origin(&mut self, host: &Address, origin: Origin) -> Option<u64> {
+        self.primaries.note_origin(host, origin)
+    }
+
+    /// For the owner: something was observed of a host. The decisions that are other ones now.
+    pub fn decide(&mut self, now: Time, host: &Address, policy: SplitBrain) -> Vec<Decision> {
+        let Upstreams { hosts, primaries } = self;
+        let observed = |host: &Address| hosts.get(host).copied().unwrap_or(Upstream::UNTRIED);
+        primaries.decide(now, host, &observed, policy)
+    }
+
+    /// Follows a decision of the owner's. Whether it is another one.
+    pub fn follow(&mut self, decision: &Decision) -> bool {
+        self.primaries.follow(decision)
     }
 
     /// Notes what was observed here. The result is `None` if nothing is decided by the state of this host.
@@ -173,17 +122,6 @@ impl Upstreams {
             (false, true) => Noted::Changed,
             (false, false) => Noted::Outdated,
         }
-    }
-
-    /// As [`Upstreams::note`], of the owner's own copy: since when a state has lasted is what the owner says.
-    pub fn follow(&mut self, observed: &Observed) -> Noted {
-        let noted = self.note(observed);
-        if let Some(known) = self.hosts.get_mut(&*observed.host)
-            && known.state == observed.upstream.state
-        {
-            known.since = observed.upstream.since;
-        }
-        noted
     }
 
     /// The last observation of a host.
@@ -257,26 +195,6 @@ mod tests {
             }
             assert_eq!(copy.of(&address(1)).upstream, alive(5), "from {first} on");
         }
-    }
-
-    #[test]
-    fn of_two_primaries_the_one_counts_that_the_owner_has_known_for_longer() {
-        let primary = |at| Upstream::new(Time(at), HostState::Alive { role: Some(HostRole::Primary) });
-        let hosts = [1, 2].map(|port| Address::clone(&address(port)));
-        let observed = |port, upstream| Observed { host: address(port), upstream };
-        let (mut owner, mut copy) = (Upstreams::new(&settings(&[&[1, 2]])), Upstreams::new(&settings(&[&[1, 2]])));
-        assert_eq!(owner.primary(&hosts), None);
-        owner.note(&observed(1, primary(3)));
-        owner.note(&observed(2, primary(5)));
-        // The copy has seen the first host later than others.
-        copy.observe(&address(1), primary(7));
-        copy.follow(&owner.of(&address(2)));
-        assert_eq!(copy.primary(&hosts), Some(&hosts[1]));
-        copy.follow(&owner.of(&address(1)));
-        assert_eq!([&owner, &copy].map(|upstreams| upstreams.primary(&hosts)), [Some(&hosts[0]); 2]);
-        owner.note(&observed(1, failed(8, 9)));
-        owner.note(&observed(1, primary(10)));
-        assert_eq!(owner.primary(&hosts), Some(&hosts[1]), "it was away");
     }
 
     #[test]

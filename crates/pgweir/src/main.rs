@@ -38,6 +38,7 @@ mod observer;
 mod passed;
 mod place;
 mod plane;
+mod probing;
 mod profile;
 mod reachable;
 mod report;

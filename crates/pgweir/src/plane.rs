@@ -18,6 +18,7 @@ use units::{ConnId, ProcessId, Serial, WorkerId};
 use crate::memory;
 use crate::observer::Observer;
 use crate::place::Place;
+use crate::probing::Probing;
 use crate::supervisor::Supervisor;
 
 /// How long a worker may take to answer. One that is busier than this is left out of what the console shows.
@@ -32,13 +33,19 @@ pub(crate) struct EnginePlane {
     supervisor: Supervisor,
     place: Place,
     observer: Observer,
+    probing: Probing,
     /// The log was told something since the last answer.
     logged: bool,
 }
 
 impl EnginePlane {
-    pub(crate) fn new(handle: Handle, supervisor: Supervisor, place: Place, observer: Observer) -> EnginePlane {
-        EnginePlane { handle, supervisor, place, observer, logged: false }
+    pub(crate) fn new(
+        handle: Handle,
+        supervisor: Supervisor,
+        place: Place,
+        (observer, probing): (Observer, Probing),
+    ) -> EnginePlane {
+        EnginePlane { handle, supervisor, place, observer, probing, logged: false }
     }
 
     /// Of traced statements, in the control plane's words.
@@ -78,6 +85,7 @@ impl Plane for EnginePlane {
 
     fn configure(&mut self, settings: Arc<Settings>) {
         self.observer.order(&settings.orders);
+        self.probing.order(&settings.orders);
         self.handle.configure(&settings);
     }
 
@@ -94,6 +102,7 @@ impl Plane for EnginePlane {
         self.handle.accept(false);
         self.place.give();
         self.observer.rest(true);
+        self.probing.rest(true);
         self.handle.hand_over();
     }
 
@@ -105,6 +114,7 @@ impl Plane for EnginePlane {
         self.handle.process_left(ProcessId::Successor);
         self.place.take_back();
         self.observer.rest(false);
+        self.probing.rest(false);
         if accepts {
             self.handle.accept(true);
         }

@@ -29,6 +29,7 @@ use crate::http::Http;
 use crate::observer::Observer;
 use crate::place::Place;
 use crate::plane::EnginePlane;
+use crate::probing::Probing;
 use crate::settings::Reading;
 use crate::supervisor::Supervisor;
 use crate::traces::Tracer;
@@ -237,12 +238,14 @@ fn serve_until_end(up: Up, read: Read, flags: &Flags, begun: Begun) -> Result<En
     let news = engine.news().expect("nobody took them before");
     let mut loaded = settings::loaded(&config);
     let observer = Observer::start(&config, handle.clone(), sender.clone(), succession.is_some())?;
+    let probes = engine.probes().expect("nobody took them before");
+    let probing = Probing::start(&config, handle.clone(), probes, succession.is_some())?;
     let renewing = observer.clone();
     let renewed = move || renewing.renew();
     let watcher = Watcher::start(handle.clone(), config.pooling.global.tls.clone(), sender.clone(), renewed);
     let watcher = watcher.map_err(|error| format!("cannot start a thread: {error}"))?;
     let tracer = Tracer::start(&config, handle.clone())?;
-    let observers = (observer.clone(), tracer);
+    let observers = (observer.clone(), probing.clone(), tracer);
     let load = told(supervisor.clone(), reader(handle.clone(), watcher, observers, flags.clone(), read));
     show_life(sender.clone())?;
     hear(news, handle.clone(), sender.clone())?;
@@ -258,6 +261,7 @@ fn serve_until_end(up: Up, read: Read, flags: &Flags, begun: Begun) -> Result<En
         place.take();
         observer.order(&loaded.settings.orders);
         observer.rest(false);
+        probing.order(&loaded.settings.orders);
     } else {
         for address in place.http.addresses() {
             handle.log().say(Level::Log, format!("listening on {address} for http"));
@@ -266,7 +270,7 @@ fn serve_until_end(up: Up, read: Read, flags: &Flags, begun: Begun) -> Result<En
     let meeting = upgrade::await_successor(&config, &handle, sender.clone());
     announce(&handle);
     watched.know(handle.clone(), observer.past().clone(), observer.is_looked_at());
-    let plane = EnginePlane::new(handle.clone(), supervisor.clone(), place, observer);
+    let plane = EnginePlane::new(handle.clone(), supervisor.clone(), place, (observer, probing));
     let mut steward = Steward::new(plane, load, loaded);
     watched.begin(sender, steward.readiness());
     begun(&config, &handle);
@@ -435,7 +439,7 @@ fn meaning(number: i32) -> Signal {
 fn reader(
     handle: Handle,
     watcher: Watcher,
-    (observer, tracer): (Observer, Tracer),
+    (observer, probing, tracer): (Observer, Probing, Tracer),
     flags: Flags,
     read: Read,
 ) -> impl FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>> {
@@ -479,6 +483,7 @@ fn reader(
         watcher.follow_tls(tls);
         watcher.follow(config.pooling.global.listening.watch_config, &files);
         observer.configure(&config);
+        probing.configure(&config);
         tracer.configure(&config);
         handle.set_tcp(settings::tcp(&config.pooling.global));
         handle.set_busy_poll(settings::busy_poll(&config.pooling.global));

@@ -14,7 +14,7 @@ use settings::Global;
 
 use crate::cli::Flags;
 use crate::files::{Files, Noted};
-use crate::{daemon, observer};
+use crate::{daemon, observer, probing};
 
 /// What files say, or all that is wrong with them; and the files.
 pub(crate) type Reading = Noted<Result<Config, Vec<Problem>>>;
@@ -83,8 +83,8 @@ pub(crate) fn loaded(config: &Config) -> Loaded {
     let mut settings = config.pooling.clone();
     let most = &mut settings.global.pools.max_server_connections;
     if *most > 0 {
-        // The observer's connections are among them. One is left to clients in any case: 0 would be no limit.
-        *most = most.saturating_sub(observer::connections(config)).max(1);
+        // The observer's connections and the prober's are among them. One is left to clients in any case: 0 would be no limit.
+        *most = most.saturating_sub(observer::connections(config) + probing::connections(config)).max(1);
     }
     Loaded {
         settings: Arc::new(settings),

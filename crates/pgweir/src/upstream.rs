@@ -117,7 +117,7 @@ mod tests {
 
     fn target(host: &str) -> Target {
         let [host, user, database] = [host, "app", "shop"].map(str::to_owned);
-        Target { host, port: 5432, user, password: None, database, verifier: None, encryption: None }
+        Target { host, address: None, port: 5432, user, password: None, database, verifier: None, encryption: None }
     }
 
     #[test]

@@ -40,6 +40,8 @@ pub enum Reason {
     LimitWaitTimeout,
     /// PostgreSQL does not let the pool's user log in, and a retry would not cure it.
     ServerLogin,
+    /// No host could be used for as long as the client may be held.
+    FailoverWait,
     ClientIdleTimeout,
     IdleTransactionTimeout,
     TransactionTimeout,
@@ -60,6 +62,7 @@ impl Reason {
             Reason::QueryWaitTimeout | Reason::LimitWaitTimeout => "query_wait_timeout",
             Reason::MaxPinned => "max_pinned",
             Reason::ServerLogin => "server_login",
+            Reason::FailoverWait => "failover_wait",
             Reason::ClientIdleTimeout => "client_idle_timeout",
             Reason::IdleTransactionTimeout => "idle_transaction_timeout",
             Reason::TransactionTimeout => "transaction_timeout",
@@ -74,6 +77,7 @@ impl Reason {
             Reason::Limit(_) | Reason::Statement | Reason::MaxWaiting => Some(sqlstate::CONFIGURATION_LIMIT_EXCEEDED),
             Reason::Deadline | Reason::QueryTimeout | Reason::RunTimeout => Some(sqlstate::QUERY_CANCELED),
             Reason::ServerLogin => None,
+            Reason::FailoverWait => Some(sqlstate::CANNOT_CONNECT_NOW),
             Reason::QueuedTooLong
             | Reason::RanTooLong
             | Reason::QueryWaitTimeout
@@ -96,7 +100,8 @@ impl Reason {
             | Reason::QueuedTooLong
             | Reason::QueryWaitTimeout
             | Reason::MaxPinned
-            | Reason::ServerLogin => true,
+            | Reason::ServerLogin
+            | Reason::FailoverWait => true,
             Reason::Limit(_)
             | Reason::Statement
             | Reason::LimitWaitTimeout
@@ -118,7 +123,8 @@ impl Reason {
             | Reason::MaxWaiting
             | Reason::Deadline
             | Reason::QueryTimeout
-            | Reason::RunTimeout => false,
+            | Reason::RunTimeout
+            | Reason::FailoverWait => false,
             Reason::QueuedTooLong
             | Reason::RanTooLong
             | Reason::QueryWaitTimeout

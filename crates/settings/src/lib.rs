@@ -33,5 +33,5 @@ pub use table::{
 };
 pub use types::{
     AuthType, CaselessNames, ChannelBinding, CheckQuery, Fidelity, LogFormat, MaxProtocol, ObserveWhen, Over, PoolMode,
-    PoolSize, SslMode, SslNegotiation, Words,
+    PoolSize, SplitBrain, SslMode, SslNegotiation, Words,
 };

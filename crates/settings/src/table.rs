@@ -14,7 +14,7 @@ use crate::networks::Networks;
 use crate::server_name::ServerName;
 use crate::types::{
     AuthType, CaselessNames, ChannelBinding, CheckQuery, Fidelity, LogFormat, MaxProtocol, ObserveWhen, Over, PoolMode,
-    PoolSize, SslMode, SslNegotiation, Words,
+    PoolSize, SplitBrain, SslMode, SslNegotiation, Words,
 };
 use crate::value::{INT_MAX, Kind, Kind::*, Value};
 
@@ -85,6 +85,10 @@ settings! {
     }
 
     Servers servers: ServerSettings, "Server connections" {
+        failover_wait: Duration = Seconds, Some("60"), Yes, Works, Ours, databases: failover_wait, "How long clients wait while no server can be opened, as no host can be connected to or none has the role that target_session_attrs wants. After that they get 57P03, which says what was tried, and so does whoever comes later, until a server can be opened. query_wait_timeout goes on counting. 0: they get the error as soon as a connection has failed.";
+        host_check_interval: Option<Duration> = Seconds, Some("1"), Yes, Works, Ours, "How often each host of a database with several hosts or target_session_attrs is asked by a connection of its own whether it is the primary. While clients wait for a host it is asked every 50 ms. An only host is asked while a server there has owed an answer for a second, or cannot be connected to. 0: no host is ever asked.";
+        host_check_user: Option<String> = Text, None, Yes, Works, Ours, "As whom hosts are asked, with its password in auth_file. It needs no right but to connect. Default: the user of the [databases] entry, or else the only user in auth_file whose password is known. Without one, a host is only asked whether it answers.";
+        host_timeout: Option<Duration> = Seconds, Some("5"), Yes, Works, Ours, "A host that has not answered for so long counts as silent, as one is that is frozen: no client gets a server there, and who waits for an answer from it for as long gets an error. A long query is not affected, as its host answers. 0: no host counts as silent.";
         server_lifetime: Duration = Seconds, Some("3600"), Yes, Works, PgBouncer, databases: server_lifetime, "Closes a server of that age once nobody uses it; 0: after its first use.";
         server_check_delay: Duration = Seconds, Some("30"), Yes, Works, PgBouncer, "A server that has idled for longer is checked before its next use; 0: before every use but one right behind its login.";
         server_check_query: CheckQuery = Text, Some("<empty>"), Yes, Works, PgBouncer, "The check. Nothing: no check. `<empty>`: the empty query.";
@@ -96,6 +100,7 @@ settings! {
         server_max_protocol_version: MaxProtocol = Choice(MaxProtocol::NAMES), Some("3.0"), Yes, Works, Ours, "The newest version of the protocol that PostgreSQL is asked for, like libpq's max_protocol_version. 3.0: also understood by any proxy before a server. 3.2 or latest: PostgreSQL 18 then gives cancel keys of 32 bytes; older versions stay at 3.0.";
         server_reset_query: String = Text, Some("DISCARD ALL"), Yes, Works, PgBouncer, "Sent to a server when a session ends, before anybody else uses it; empty: nothing is sent.";
         server_reset_query_always: bool = Flag, Some("0"), Yes, Works, PgBouncer, "Sends server_reset_query after each transaction or statement too.";
+        split_brain: SplitBrain = Choice(SplitBrain::NAMES), Some("hold"), Yes, Works, Ours, "What is done while two hosts of a database with target_session_attrs both accept writes, and neither is known to be out of date by its timeline. hold: clients wait until one of them is a standby or gone. highest_timeline: the one that was promoted last is used. stay: the one that was used before.";
         server_round_robin: bool = Flag, Some("0"), Yes, Works, PgBouncer, "Uses the server that has idled longest, instead of the one used last.";
     }
 
@@ -354,7 +359,7 @@ mod tests {
             assert!(setting.doc.ends_with('.'), "{}", setting.name);
         }
         let pgbouncers = ROWS.iter().filter(|setting| setting.origin == Origin::PgBouncer);
-        assert_eq!((pgbouncers.count(), ROWS.len()), (100, 158), "PgBouncer's hundred, and ours");
+        assert_eq!((pgbouncers.count(), ROWS.len()), (100, 163), "PgBouncer's hundred, and ours");
     }
 
     #[test]
@@ -372,7 +377,7 @@ mod tests {
         }
         let (nothing, nobody) = (DatabaseSettings::default(), UserSettings::default());
         assert_eq!(Effective::new(&global, &database, &user), Effective::new(&global, &nothing, &nobody));
-        assert_eq!((DatabaseSettings::NAMES.len(), UserSettings::NAMES.len()), (16, 16));
+        assert_eq!((DatabaseSettings::NAMES.len(), UserSettings::NAMES.len()), (17, 16));
     }
 
     #[test]

@@ -54,6 +54,19 @@ choice! {
 }
 
 choice! {
+    /// What is done while two hosts of a database accept writes, and neither is known to be out of date.
+    SplitBrain {
+        /// Nobody writes, and all wait.
+        #[default]
+        Hold = "hold",
+        /// The one on the later timeline is written to.
+        HighestTimeline = "highest_timeline",
+        /// The one that was written to before stays.
+        Stay = "stay",
+    }
+}
+
+choice! {
     /// What becomes of a request beyond a limit.
     Over {
         /// It waits until it is not.

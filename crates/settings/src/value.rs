@@ -11,7 +11,7 @@ use crate::networks::Networks;
 use crate::server_name::ServerName;
 use crate::types::{
     AuthType, CaselessNames, ChannelBinding, CheckQuery, Fidelity, LogFormat, MaxProtocol, ObserveWhen, Over, PoolMode,
-    PoolSize, SslMode, SslNegotiation, Words,
+    PoolSize, SplitBrain, SslMode, SslNegotiation, Words,
 };
 
 /// Longer times mean "never" to everybody, and must not overflow anybody's arithmetic.
@@ -296,7 +296,19 @@ macro_rules! choices {
         }
     )*};
 }
-choices!(PoolMode, Fidelity, LogFormat, MaxProtocol, ObserveWhen, Over, SslMode, SslNegotiation, ChannelBinding, Words);
+choices!(
+    PoolMode,
+    Fidelity,
+    LogFormat,
+    MaxProtocol,
+    ObserveWhen,
+    Over,
+    SslMode,
+    SslNegotiation,
+    ChannelBinding,
+    Words,
+    SplitBrain
+);
 
 /// What is refused elsewhere is the strictest way that exists, should it ever come here.
 impl FromValue for AuthType {

@@ -56,6 +56,7 @@ impl Embedded {
         let options = Options { max_connections, fsync, extra, ..Options::default() };
         let cluster = Cluster::start(&binaries, options).map_err(|error| error.to_string())?;
         let target = Target {
+            address: None,
             host: cluster.host().to_owned(),
             port: cluster.port(),
             user: cluster.user().to_owned(),

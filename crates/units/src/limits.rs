@@ -96,6 +96,9 @@ pub const ROLE_PAUSE: Duration = Duration::from_secs(1);
 /// How long a host that was the primary is not tried where a standby is wanted. After that it may have been restarted as one.
 pub const ROLE_IS_KNOWN: Duration = Duration::from_secs(15);
 
+/// How long a server may owe an answer before its host is probed.
+pub const SILENCE: Duration = Duration::from_secs(1);
+
 /// How long before the end of its lifetime a server that min_pool_size keeps is replaced, at most; a tenth of a lifetime
 /// that is short.
 pub const RENEWAL: Duration = Duration::from_secs(5);

@@ -48,7 +48,7 @@ use crate::events::{
 use crate::limits::{admission, classes, permits};
 use crate::servers::{capacity, closed_servers, empty_databases, listener, loans, wait_samples};
 use crate::sessions::{
-    cancel_requests, console, definitions, ends, faults, hosts, links, lost_servers, reports, welcome,
+    cancel_requests, console, definitions, ends, faults, hosts, links, lost_servers, reports, silent_hosts, welcome,
 };
 use crate::tables::agenda::{Agenda, Next};
 use crate::tables::followups::Followup;
@@ -235,6 +235,9 @@ impl Tables {
     #[inline(always)]
     fn received(&mut self, step: &mut Step<'_>, conn: ConnId, bytes: &[u8]) {
         self.clock.walk.note_change();
+        if self.clock.look_at.is_none() {
+            self.clock.look_at = Some(step.now + units::limits::SILENCE);
+        }
         match conn.kind() {
             Kind::Client => self.client_received(step, conn, bytes),
             Kind::Server => self.server_received(step, conn, bytes),
@@ -323,6 +326,7 @@ impl Tables {
             }
             ToWorker::Count { pool, with_wait_events: waits } => wait_samples::count(servers, pools, step, pool, waits),
             ToWorker::Upstream(observed) => hosts::told(pools, step, &observed),
+            ToWorker::Primary(decision) => hosts::decided(sessions, servers, pools, step, &decision),
             ToWorker::Sized { pool, account } => wait_samples::sized(pools, pool, account),
             ToWorker::Allow(allowance) => admission::allowed(self, step, &allowance.0, &allowance.1),
             ToWorker::LoginsCounted(counts) => limiters.logins = counts,
@@ -413,7 +417,13 @@ impl Tables {
             }
             Followup::GoOn(conn) if links::leaves_reverted(sessions, servers, pools, step, conn) => {}
             Followup::GoOn(conn) => self.requests_from_inbox(step, conn),
-            Followup::HostChanged(host) => hosts::host_changed(sessions, servers, pools, step, &host),
+            Followup::HostChanged(host) => {
+                hosts::host_changed(sessions, servers, pools, step, &host);
+                if pools.upstreams.get(&host).is_silent() {
+                    // Some there may have owed their answers for long enough.
+                    clock.look_at = Some(step.now);
+                }
+            }
             Followup::Release(permits) => admission::release_permits(self, step, *permits),
             Followup::Admit(before) => admission::open(self, step, before),
             Followup::AdmitToPin(pool) => admission::admit_to_pin(sessions, servers, pools, step, pool),
@@ -426,6 +436,10 @@ impl Tables {
 
     fn deadline_reached(&mut self, step: &mut Step<'_>) {
         admission::tidy_limits(self, step);
+        if self.clock.look_at.is_some_and(|at| at <= step.now) {
+            let Tables { sessions, servers, pools, clock, .. } = self;
+            clock.look_at = silent_hosts::look(sessions, servers, pools, step);
+        }
         step.agenda.then(Stage::Deadlines);
     }
 
@@ -489,7 +503,7 @@ impl machine::Machine for Worker {
             return None;
         }
         let Tables { clock, limiters, .. } = &self.tables;
-        let next = clock.deadlines.next();
+        let next = clock.deadlines.next().into_iter().chain(clock.look_at).min();
         if limiters.next_at().is_none() && !self.plan.stopping.walks() {
             return next;
         }

@@ -535,7 +535,7 @@ impl Tables {
         let Tables { sessions, servers, pools, limiters, .. } = self;
         let avoids = links::avoids_fast_case(servers, step.plan);
         let server = &mut servers.table[conn];
-        server.count_drained(bytes.len());
+        server.heard(step.now, bytes.len());
         let client = server.session();
         let pool = &mut pools[server.pool()];
         let mut session = client.map(|id| (id, &mut sessions[id]));

@@ -182,6 +182,7 @@ impl DoorWorld {
             | Action::PublishClasses { .. }
             | Action::AskControl { .. }
             | Action::Ask { .. }
+            | Action::Probe { .. }
             | Action::PostToProcess { .. }
             | Action::Placed { .. }
             | Action::Report { .. } => {

@@ -57,6 +57,7 @@ impl World {
             }
             Action::PostToProcess { .. } | Action::Placed { .. } => unreachable!("no other process takes over"),
             Action::Report { ticket, .. } => assert_eq!(ticket, 7),
+            Action::Probe { .. } => {}
             Action::Trace(_) => panic!("here nothing is traced"),
             Action::Tell(fact) => assert!(!fact.text.is_empty()),
         }

@@ -29,11 +29,11 @@ pub(super) fn table(input: &ShowInput<'_>) -> Table {
         let tried = (upstream != Upstream::UNTRIED).then_some(upstream);
         let up = tried.and_then(|tried| match tried.state {
             HostState::Alive { .. } => Some(1),
-            HostState::Failed { .. } => tried.has_failed(now).then_some(0),
+            HostState::Failed { .. } | HostState::Silent => tried.has_failed(now).then_some(0),
         });
         let retry_in = match upstream.state {
             HostState::Failed { until } if now < until => Some(seconds(until.since(now))),
-            HostState::Failed { .. } | HostState::Alive { .. } => None,
+            HostState::Failed { .. } | HostState::Silent | HostState::Alive { .. } => None,
         };
         let role = upstream.role();
         let observed = tried.map(|tried| now.since(tried.at).as_secs());

@@ -107,6 +107,7 @@ impl Coordinator {
             // What a worker that has panicked had is told in `tell_granter_of_lost`, what has moved by the luggage.
             ToCoordinator::Failed(_)
             | ToCoordinator::Upstream(_)
+            | ToCoordinator::Probed(_)
             | ToCoordinator::Moved { .. }
             | ToCoordinator::Renewed { .. }
             | ToCoordinator::LoansArrived { .. }

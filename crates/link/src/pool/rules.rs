@@ -17,6 +17,10 @@ impl Rules {
 
     /// How long a session waits for a server; `None`: for ever.
     #[inline]
+    pub fn failover_wait(&self) -> Duration {
+        self.failover_wait
+    }
+
     pub fn query_wait_timeout(&self) -> Option<Duration> {
         self.query_wait_timeout
     }

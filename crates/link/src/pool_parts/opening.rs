@@ -21,6 +21,8 @@ pub struct Opening {
     pub(crate) requested_reserve: bool,
     /// A pause, if the last server that was opened did not log in.
     pub(crate) pause: Option<Pause>,
+    /// No host can be used.
+    hold: Option<HostHold>,
     /// A login was refused for good: nothing is opened for min_pool_size before this.
     pub(crate) spare_after: Time,
     /// The index of the next host.
@@ -62,12 +64,36 @@ impl Opening {
 
     /// A server has logged in.
     pub fn login_succeeded(&mut self) {
-        self.pause = None;
+        (self.pause, self.hold) = (None, None);
     }
 
-    /// A server can be opened: the pause ends.
-    pub fn end_pause(&mut self) {
+    /// A server can be opened, as far as is known: the pause ends.
+    pub fn end_pause(&mut self, now: Time) {
         self.pause = None;
+        if let Some(hold) = &mut self.hold {
+            hold.next_try = hold.next_try.min(now);
+        }
+    }
+
+    /// A login that had begun to log in at `began` has failed, and so would any other: clients are held.
+    pub fn hold(&mut self, began: Time, why: &str) {
+        let next_try = self.pause.map_or(began, |pause| pause.until);
+        let hold = self.hold.get_or_insert_with(|| HostHold { since: began, next_try, why: Arc::default() });
+        (hold.next_try, hold.why) = (next_try, why.into());
+    }
+
+    /// Why clients are held, if they are.
+    #[must_use]
+    pub fn held_for(&self) -> Option<&str> {
+        self.hold.as_ref().map(|hold| &*hold.why)
+    }
+
+    /// Until when a client may be held that has waited since then. `None`: clients are not held, or this one waits for the next attempt, since it came
+    /// after the last pause.
+    #[must_use]
+    pub fn held_until(&self, since: Time, failover_wait: Duration) -> Option<Time> {
+        let hold = self.hold.as_ref().filter(|hold| since < hold.next_try)?;
+        Some((hold.since + failover_wait).max(since))
     }
 
     /// A login was refused for good: no server is opened for min_pool_size before `until`.
@@ -156,7 +182,13 @@ impl Opening {
         let is_known = now < upstream.at + limits::ROLE_IS_KNOWN;
         match (attrs, upstream.role()) {
             (TargetSessionAttrs::ReadWrite | TargetSessionAttrs::Primary, Some(HostRole::Primary)) => {
-                if upstreams.primary(&database.hosts) == Some(host) { Fit::Fits } else { Fit::MayHaveChanged }
+                match upstreams.primary(&database.hosts) {
+                    _ if upstreams.are_disputed(&database.hosts) => Fit::Unfit,
+                    Some(primary) if **primary == *host => Fit::Fits,
+                    // The coordinator does not know of it yet.
+                    None => Fit::Unknown,
+                    Some(_) => Fit::MayHaveChanged,
+                }
             }
             (TargetSessionAttrs::ReadWrite | TargetSessionAttrs::Primary, Some(HostRole::Standby)) => {
                 if is_recent {
@@ -237,6 +269,17 @@ struct Refused {
     at: Time,
     /// Until then other hosts go before it.
     until: Time,
+}
+
+/// No server can be opened, whichever host is tried.
+#[derive(Debug)]
+struct HostHold {
+    /// When the first attempt began that has failed.
+    since: Time,
+    /// When another attempt may be made.
+    next_try: Time,
+    /// Why the last one failed.
+    why: Arc<str>,
 }
 
 /// No server is opened for a while after a login has failed.

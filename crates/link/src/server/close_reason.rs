@@ -71,6 +71,10 @@ units::reasons! {
         WrongRole { found: &'static str, is_host: bool, wanted: &'static str } => [] "{found}, and target_session_attrs is {wanted}";
         /// Another host is the primary now.
         PrimaryElsewhere => [CONNECTION_FAILURE, TRANSACTION_RESOLUTION_UNKNOWN] "another host is the primary now";
+        /// Several hosts accept writes.
+        TwoPrimaries => [] "two hosts accept writes";
+        /// It owes an answer, and its host has answered no probe for `host_timeout`.
+        HostSilent => [CONNECTION_FAILURE, TRANSACTION_RESOLUTION_UNKNOWN] "the host does not answer";
         /// PostgreSQL has refused the login, and another try may succeed. The line before it has PostgreSQL's words.
         LoginFailed => [] "login failed";
         Crashed => [CONNECTION_FAILURE, TRANSACTION_RESOLUTION_UNKNOWN] "server conn crashed?";

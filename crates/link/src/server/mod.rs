@@ -146,7 +146,15 @@ impl Server {
             lease: Lease::default(),
             backend: BackendKey::default(),
             transaction: Transaction::idle(now),
-            work: Work { since: now, worked_at: Time::ZERO, travelled_at: None, uses: 0, charge: None, permits: None },
+            work: Work {
+                since: now,
+                worked_at: Time::ZERO,
+                heard_at: Time::ZERO,
+                travelled_at: None,
+                uses: 0,
+                charge: None,
+                permits: None,
+            },
         }
     }
 

@@ -183,6 +183,7 @@ impl Server {
             backend: BackendKey { pid: moved.backend.0, secret: moved.backend.1 },
             transaction: Transaction::idle(moved.idle_since),
             work: Work {
+                heard_at: Time::ZERO,
                 since: moved.idle_since,
                 worked_at: moved.worked_at,
                 travelled_at: None,

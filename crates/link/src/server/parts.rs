@@ -542,6 +542,8 @@ pub struct Work {
     pub(crate) since: Time,
     /// When a session last had it.
     pub(crate) worked_at: Time,
+    /// When bytes last came from it.
+    pub(crate) heard_at: Time,
     /// When it was lent to this worker, if no session has had it here yet.
     pub(crate) travelled_at: Option<Time>,
     /// How often it was given to a session.
@@ -573,6 +575,11 @@ impl Work {
     /// When a session last had it.
     pub fn worked_at(&self) -> Time {
         self.worked_at
+    }
+
+    /// When bytes last came from it.
+    pub fn heard_at(&self) -> Time {
+        self.heard_at
     }
 
     /// When it was lent to this worker, if no session has had it here yet.

@@ -5,7 +5,7 @@
 //! server and for its pool's counts.
 
 use connections::server_login::ServerLogin;
-use units::ConnId;
+use units::{ConnId, Time};
 
 use super::{Chore, Server};
 
@@ -145,9 +145,10 @@ impl Server {
         !std::mem::replace(cancelled, true)
     }
 
-    /// A draining server: so many more bytes have been read.
+    /// So many bytes have come from it.
     #[inline]
-    pub fn count_drained(&mut self, len: usize) {
+    pub fn heard(&mut self, now: Time, len: usize) {
+        self.work.heard_at = now;
         if let ServerState::Draining { read, .. } = &mut self.state {
             *read += len as u64;
         }

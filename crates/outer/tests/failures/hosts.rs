@@ -253,7 +253,8 @@ fn a_host_that_is_down_costs_nobody_an_error_while_another_lives() {
     let silent = Ipv4Addr::new(127, 0, 0, 8);
     let _full = silent_port(silent, stage.cluster.port());
     let hosts = "127.0.0.9,127.0.0.8,127.0.0.2,127.0.0.3";
-    let settings = "server_login_retry = 3600\n";
+    // Without the prober, which would find out first.
+    let settings = "server_login_retry = 3600\nhost_check_interval = 0\n";
     for balancing in ["round-robin", "disable"] {
         let port = stage.cluster.port();
         let entry = format!("{hosts} load_balance_hosts={balancing}");
@@ -294,7 +295,7 @@ fn a_host_that_has_failed_one_pool_is_not_tried_by_another() {
     let (port, password) = (stage.cluster.port(), stage.cluster.password());
     let tried = dead_host(Ipv4Addr::new(127, 0, 0, 7), port);
     let hosts = "127.0.0.7,127.0.0.2 load_balance_hosts=disable";
-    let mut settings = "workers = 4\nserver_login_retry = 3600\n[databases]\n".to_owned();
+    let mut settings = "workers = 4\nserver_login_retry = 3600\nhost_check_interval = 0\n[databases]\n".to_owned();
     for name in ["second", "third", "fourth"] {
         settings += &format!("{name} = host={hosts} port={port} user=postgres password={password} dbname=postgres\n");
     }

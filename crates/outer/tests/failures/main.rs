@@ -3,6 +3,7 @@
 mod evil_clients;
 mod evil_servers;
 mod faults;
+mod frozen;
 mod hostile;
 mod hosts;
 mod outcomes;

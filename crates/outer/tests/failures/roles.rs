@@ -8,11 +8,11 @@ use std::thread;
 use demo::{Cluster, Options, Shutdown};
 use outer::{Client, Pooler, Stage, Wishes, eventually};
 
-const PRIMARY: &str = "127.0.0.2";
-const STANDBY: &str = "127.0.0.3";
+pub(crate) const PRIMARY: &str = "127.0.0.2";
+pub(crate) const STANDBY: &str = "127.0.0.3";
 
 /// A primary at one address and its standby at another, at the same port.
-fn pair() -> (Stage, Cluster) {
+pub(crate) fn pair() -> (Stage, Cluster) {
     let stage =
         Stage::set(&Wishes { postgres: vec![("listen_addresses", "127.0.0.1,127.0.0.2")], ..Wishes::default() });
     let copy = stage.pooler.dir().join("standby");
@@ -89,8 +89,8 @@ fn each_database_has_the_role_that_it_wants() {
     }
     assert_eq!(at_standby(&pooler, "all", 4), 2, "in turn");
     assert_eq!([STANDBY, PRIMARY].map(|host| role(&pooler, host)), [Some("standby".into()), Some("primary".into())]);
-    // The standby is known by then: only the first server of the first database was opened there in vain.
-    assert_eq!(pooler.log().matches("target_session_attrs is read-write").count(), 1, "{}", pooler.log());
+    // Nobody may have known the standby when the first server was opened, and all know it from then on.
+    assert!(pooler.log().matches("target_session_attrs is read-write").count() <= 1, "{}", pooler.log());
 }
 
 #[test]

@@ -47,7 +47,16 @@ mod tests {
     #[test]
     fn what_is_no_backend_here_is_elsewhere() {
         let [host, user, database] = ["127.0.0.1", "app", "shop"].map(str::to_owned);
-        let target = Target { host, port: 5432, user, password: None, database, verifier: None, encryption: None };
+        let target = Target {
+            host,
+            address: None,
+            port: 5432,
+            user,
+            password: None,
+            database,
+            verifier: None,
+            encryption: None,
+        };
         let mut postgres = Postgres::default();
         // This test's own process, which is none of PostgreSQL's.
         postgres.identity.pid = i32::try_from(std::process::id()).expect("a pid");

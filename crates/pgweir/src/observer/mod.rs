@@ -49,7 +49,7 @@ use looks::{Due, Looks};
 use need::{Need, Signs};
 use past::Past;
 use targets::Wanted;
-pub(crate) use targets::count as connections;
+pub(crate) use targets::{count as connections, target_as};
 use verdict_log::VerdictLog;
 
 /// How long servers may take until the moment is made without their answers: once a second, and if somebody waits to see it.

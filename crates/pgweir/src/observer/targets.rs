@@ -5,7 +5,6 @@ use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
-use activity::address_text;
 use ask::{Encryption, Target};
 use auth::Secret;
 use config::Config;
@@ -65,7 +64,7 @@ pub(super) fn of(settings: &Settings) -> Vec<Wanted> {
     let mut found: BTreeMap<String, Wanted> = BTreeMap::new();
     for (name, database) in entries {
         for address in &database.hosts {
-            let text = address_text(address);
+            let text = address.to_string();
             if found.get(&text).is_some_and(|wanted| wanted.target.is_ok()) {
                 continue;
             }
@@ -87,6 +86,17 @@ fn only_user(settings: &Settings) -> Option<&String> {
 
 fn target(settings: &Settings, name: &str, database: &Database, address: &Address) -> Result<Target, String> {
     let own = settings.global.observing.observe_user.as_ref();
+    target_as(own, settings, name, database, address)
+}
+
+/// A host of a database, as this user, or else as the one whose password is known.
+pub(crate) fn target_as(
+    own: Option<&String>,
+    settings: &Settings,
+    name: &str,
+    database: &Database,
+    address: &Address,
+) -> Result<Target, String> {
     let user = own.or(database.forced_user.as_ref()).or_else(|| only_user(settings));
     let user = user.ok_or("observe_user is not set")?;
     let forced = database.password.as_ref().filter(|_| own.is_none());

@@ -118,6 +118,7 @@ mod tests {
     #[test]
     fn a_console_that_is_away_is_lost_and_asked_again() {
         let target = Target {
+            address: None,
             host: "127.0.0.1".to_owned(),
             // Nobody listens there.
             port: 1,

@@ -9,6 +9,8 @@ pub(crate) struct Report {
     pub(crate) shows_mail: bool,
     /// Every line of the log, instead of all but the ones that can be told beforehand.
     pub(crate) shows_log: bool,
+    /// Hosts that are to be probed.
+    pub(crate) shows_probes: bool,
     /// Logins in full, instead of `welcome`.
     pub(crate) shows_startup: bool,
     lines: Vec<String>,

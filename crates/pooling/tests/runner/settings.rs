@@ -40,7 +40,7 @@ fn database(name: &str) -> Database {
     Database::new(name, vec![address("127.0.0.1:5432").expect("it is one")])
 }
 
-fn address(text: &str) -> Result<Address, String> {
+pub(crate) fn address(text: &str) -> Result<Address, String> {
     let (host, port) = text.rsplit_once(':').unwrap_or((text, "5432"));
     let port = number(port)?;
     let host = match host.parse::<IpAddr>() {

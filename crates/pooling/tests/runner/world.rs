@@ -266,6 +266,8 @@ impl World {
             Action::PostToProcess { mail, .. } => self.post_to_process(*mail),
             Action::Placed { ticket, place } => self.placed(ticket, place),
             Action::Tell(fact) => self.tell(&fact),
+            Action::Probe { host } if self.report.shows_probes => self.note(format!("probe {host}")),
+            Action::Probe { .. } => {}
             Action::Trace(statement) => super::traced::note(self, &statement),
         }
     }

@@ -272,6 +272,7 @@ impl World {
                     unreachable!("in no world another process takes over")
                 }
                 Action::Report { ticket, snapshot } => self.reported(node, ticket, *snapshot),
+                Action::Probe { .. } => {}
                 Action::Trace(_) => {}
                 Action::Tell(fact) => course.trace.see(fact.text.as_bytes()),
             }

@@ -9,7 +9,7 @@ use wire::sqlstate;
 use crate::events::forgotten_pools;
 use crate::limits::{deadlines, refusals};
 use crate::servers::{capacity, closed_servers, drains, listener, loans, name_polls};
-use crate::sessions::{cancel_requests, ends, lost_servers, overdue_queries, welcome};
+use crate::sessions::{cancel_requests, ends, hosts, lost_servers, overdue_queries, welcome};
 use crate::tables::due::{Due, Overdue};
 use crate::tables::limiters::Limiters;
 use crate::tables::notices::{PINNED, write_notice};
@@ -29,6 +29,9 @@ pub(crate) fn session_due(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId
         None => step.agenda.arm(Owner::Conn(conn)),
         Some((_, Due::Refuse(overdue))) => {
             refuse_overdue(&tables.sessions, &tables.servers, &mut tables.pools, step, conn, overdue);
+        }
+        Some((_, Due::NoHost)) => {
+            hosts::held_too_long(&mut tables.sessions, &mut tables.servers, &mut tables.pools, step, conn)
         }
         Some((_, Due::CloseLeaving)) => ends::close_session(&mut tables.sessions, step, conn, true),
         Some((_, Due::Welcome)) => {

@@ -47,6 +47,9 @@ pub(crate) fn act_on_words(
         end_astray(sessions, servers, step, conn, astray);
         return true;
     }
+    if words.lost.is_some() || words.dying.is_some() {
+        hosts::lost_a_server(&servers[conn], step);
+    }
     if let Some((code, words)) = words.lost {
         servers[conn].end_mut().server_gone();
         lost_servers::server_lost(sessions, servers, pools, step, conn, code, words);

@@ -90,6 +90,8 @@ pub(crate) fn judge(servers: &mut Servers, pools: &Pools, plan: &Plan, conn: Con
         server.end_mut().close_when_released(CloseReason::AddressLeft);
     } else if hosts::is_left(pools, server) {
         server.end_mut().close_when_released(CloseReason::PrimaryElsewhere);
+    } else if pools.upstreams.get(server.identity().host()).is_silent() {
+        server.end_mut().close_when_released(CloseReason::HostSilent);
     }
     if let Some(news) = pool.known().news_since(server.work().worked_at()) {
         taint(server, news);

@@ -96,7 +96,7 @@ fn reload_pool(
     if changed {
         pool.entry_changed(other_password);
         // It was of the entry before.
-        pool.opening_mut().end_pause();
+        pool.opening_mut().end_pause(step.now);
         let why = match concerned {
             _ if pool.is_removed() => CloseReason::DatabaseRemoved,
             true => CloseReason::DatabaseChanged,

@@ -17,21 +17,29 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use connections::databases::{Address, TargetSessionAttrs};
+use link::end_reason::EndReason;
+use link::pool::Pool;
+use link::request_refusal::RequestRefusal;
 use link::server::{CloseReason, Group, Server, ServerState};
 use link::server_login;
+use link::session::SessionState;
+use machine::Action;
 use machine::mail::ToCoordinator;
+use machine::primaries::Decision;
 use machine::sabotage::{Fault, does};
-use machine::upstreams::{HostRole, HostState, Noted, Observed, Upstream};
-use units::{ConnId, limits};
+use machine::upstreams::{HostRole, HostState, Noted, Observed, Upstream, Upstreams};
+use queueing::refusals::Reason;
+use units::{ConnId, Time, limits};
 use wire::{SqlState, sqlstate};
 
+use crate::limits::{deadlines, refusals};
 use crate::servers::closed_servers;
-use crate::sessions::lost_servers;
+use crate::sessions::{lost_servers, silent_hosts};
 use crate::tables::followups::Followup;
 use crate::tables::owners::{Pools, Servers, Sessions};
 use crate::tables::step::Step;
 
-/// A server could not be opened, or its login has failed. `code`: of PostgreSQL's error, if it sent one.
+/// A server could not be opened, or its login has failed. `code`: of PostgreSQL's error, if it sent one. Whether it would be the same for all pools.
 pub(crate) fn failed(
     servers: &Servers,
     pools: &mut Pools,
@@ -39,22 +47,76 @@ pub(crate) fn failed(
     conn: ConnId,
     code: Option<SqlState>,
     why: &CloseReason,
-) {
+) -> bool {
     let server = &servers[conn];
     let host = Arc::clone(server.identity().host());
     let until = step.now + step.plan.settings.global.servers.server_login_retry;
-    if let CloseReason::WrongRole { is_host, .. } = why {
-        let role = server.identity().role();
-        if !is_host {
-            pools[server.pool()].opening_mut().host_refused(&host, step.now, until);
+    step.actions.push(Action::Probe { host: Arc::clone(&host) });
+    let is_host = match why {
+        CloseReason::WrongRole { is_host, .. } => {
+            let role = server.identity().role();
+            if !is_host {
+                pools[server.pool()].opening_mut().host_refused(&host, step.now, until);
+            }
+            observe(pools, step, &host, HostState::Alive { role });
+            true
         }
-        observe(pools, step, &host, HostState::Alive { role });
-    } else if fails_for_all(server, code) {
-        observe(pools, step, &host, HostState::Failed { until });
-    } else {
-        pools[server.pool()].opening_mut().host_refused(&host, step.now, until);
-    }
+        CloseReason::TwoPrimaries => true,
+        _ if fails_for_all(server, code) => {
+            observe(pools, step, &host, HostState::Failed { until });
+            true
+        }
+        _ => {
+            pools[server.pool()].opening_mut().host_refused(&host, step.now, until);
+            false
+        }
+    };
     pools[server.pool()].leave_host(&host);
+    is_host
+}
+
+/// What is known of the hosts of a pool's database, for a client that none of them serves; else why the last attempt has failed.
+pub(crate) fn tried(pool: &Pool, upstreams: &Upstreams, now: Time) -> String {
+    let hosts = &pool.database().hosts;
+    if upstreams.are_disputed(hosts) {
+        return "two hosts accept writes".to_owned();
+    }
+    let [_, _, ..] = &hosts[..] else { return pool.opening().held_for().unwrap_or_default().to_owned() };
+    let found = |host: &Address| {
+        let upstream = upstreams.get(host);
+        match upstream.state {
+            HostState::Silent => format!("{host} does not answer"),
+            HostState::Failed { .. } if upstream.has_failed(now) => format!("{host} lets nobody in"),
+            HostState::Alive { role: Some(role) } => format!("{host} is a {}", role.as_str()),
+            HostState::Failed { .. } | HostState::Alive { .. } => format!("of {host} nothing is known"),
+        }
+    };
+    hosts.iter().map(found).collect::<Vec<_>>().join(", ")
+}
+
+/// No host can be used, and a session has waited for as long as `failover_wait` allows.
+pub(crate) fn held_too_long(
+    sessions: &mut Sessions,
+    servers: &mut Servers,
+    pools: &mut Pools,
+    step: &mut Step<'_>,
+    conn: ConnId,
+) {
+    let session = &sessions[conn];
+    let pool = &pools[session.pool()];
+    let why = tried(pool, &pools.upstreams, step.now);
+    let SessionState::Waiting { since, .. } = session.state() else {
+        refusals::count_ended(sessions, pools, step, conn, Reason::FailoverWait);
+        return step.agenda.refuse(conn, EndReason::NoHost { why });
+    };
+    let detail = format!(
+        "waited_ms={} failover_wait_ms={}",
+        step.now.since(since).as_millis(),
+        pool.rules().failover_wait().as_millis()
+    );
+    let why = RequestRefusal::NoHost { why };
+    refusals::count_refusal(sessions, pools, step, conn, &why);
+    refusals::refuse_waiting_request(sessions, servers, pools, step, conn, &deadlines::deadline_error(why, detail));
 }
 
 /// Whether no pool would get in there.
@@ -70,6 +132,8 @@ fn fails_for_all(server: &Server, code: Option<SqlState>) -> bool {
 /// A host was observed here. One that has not shown its role has the one that is known.
 fn observe(pools: &mut Pools, step: &mut Step<'_>, host: &Arc<Address>, state: HostState) {
     let state = match state {
+        // It has not answered the prober, which will notice when it does.
+        HostState::Failed { .. } if pools.upstreams.get(host).is_silent() => return,
         HostState::Alive { role: None } => HostState::Alive { role: pools.upstreams.get(host).role() },
         state => state,
     };
@@ -79,8 +143,8 @@ fn observe(pools: &mut Pools, step: &mut Step<'_>, host: &Arc<Address>, state: H
     }
 }
 
-/// The state of a host has changed. Pools that wait for a host with its role go on at once. If it is the primary now, servers at any other host of
-/// a database that wants the primary are closed: nothing may be written to two hosts. Where a standby is wanted, its own servers are.
+/// The state of a host has changed. Pools that wait for a host with its role go on at once. If it is the primary now, its servers are closed where a
+/// standby is wanted.
 pub(crate) fn host_changed(
     sessions: &mut Sessions,
     servers: &mut Servers,
@@ -89,32 +153,77 @@ pub(crate) fn host_changed(
     host: &Address,
 ) {
     let Pools { table, upstreams, .. } = pools;
-    // Each failed connection changes the state of its host, and there may be thousands of pools.
-    if matches!(upstreams.get(host).state, HostState::Failed { .. }) {
-        return;
+    match upstreams.get(host).state {
+        // Each failed connection changes the state of its host, and there may be thousands of pools.
+        HostState::Failed { .. } => return,
+        HostState::Silent => return silent_hosts::close_idle(servers, pools, step, host),
+        HostState::Alive { .. } => {}
     }
     for pool in table.iter_mut() {
         let database = pool.database();
-        let waits = database.target_session_attrs != TargetSessionAttrs::Any && pool.opening().is_paused(step.now);
-        if waits && pool.opening().host_fits(database, host, upstreams, step.now) {
-            pool.opening_mut().end_pause();
+        if pool.opening().is_paused(step.now) && pool.opening().host_fits(database, host, upstreams, step.now) {
+            pool.opening_mut().end_pause(step.now);
             step.agenda.feed(pool.id());
         }
     }
-    if upstreams.get(host).role() != Some(HostRole::Primary) {
+    // A standby that was promoted.
+    if upstreams.get(host).role() == Some(HostRole::Primary) {
+        leave(sessions, servers, pools, step, |server| {
+            let wants_standby = server.identity().opened_for().target_session_attrs == TargetSessionAttrs::Standby;
+            wants_standby && **server.identity().host() == *host
+        });
+    }
+}
+
+/// Which host of a list is written to was decided anew. Servers at others are closed: nothing may be written to two hosts. Pools that wait go on.
+pub(crate) fn decided(
+    sessions: &mut Sessions,
+    servers: &mut Servers,
+    pools: &mut Pools,
+    step: &mut Step<'_>,
+    decision: &Decision,
+) {
+    if !pools.upstreams.follow(decision) {
         return;
     }
-    let left: Vec<ConnId> = servers.iter().filter(|(_, server)| is_left(pools, server)).map(|(conn, _)| conn).collect();
+    let hosts = &decision.hosts;
+    leave(sessions, servers, pools, step, |server| server.identity().opened_for().hosts == **hosts);
+    let Pools { table, upstreams, .. } = pools;
+    let Some(host) = decision.primary.host() else { return };
+    for pool in table.iter_mut().filter(|pool| pool.database().hosts == **hosts) {
+        let database = pool.database();
+        if pool.opening().is_paused(step.now) && pool.opening().host_fits(database, host, upstreams, step.now) {
+            pool.opening_mut().end_pause(step.now);
+            step.agenda.feed(pool.id());
+        }
+    }
+}
+
+/// Closes those of these servers that are at the wrong host.
+fn leave(
+    sessions: &mut Sessions,
+    servers: &mut Servers,
+    pools: &mut Pools,
+    step: &mut Step<'_>,
+    are_these: impl Fn(&Server) -> bool,
+) {
+    let are_left = |server: &Server| are_these(server) && is_left(pools, server);
+    let left: Vec<ConnId> = servers.iter().filter(|(_, server)| are_left(server)).map(|(conn, _)| conn).collect();
     for conn in left {
         let server = &mut servers[conn];
-        let attrs = server.identity().opened_for().target_session_attrs;
+        let database = server.identity().opened_for();
+        let attrs = database.target_session_attrs;
+        let is_disputed = attrs.wants_primary() && pools.upstreams.are_disputed(&database.hosts);
         let why = match attrs {
             TargetSessionAttrs::Standby => wrong_role("the host is the primary", true, attrs),
+            _ if is_disputed => CloseReason::TwoPrimaries,
             _ => CloseReason::PrimaryElsewhere,
         };
         match server.state().group() {
-            // What is read there may go on.
-            Group::Linked if attrs == TargetSessionAttrs::Standby => server.end_mut().close_when_released(why),
+            // What is under way there may go on.
+            Group::Linked if attrs == TargetSessionAttrs::Standby || is_disputed => {
+                server.end_mut().close_when_released(why);
+            }
             // Its host is not known to be down.
             Group::Opening => closed_servers::close_server(servers, pools, step, conn, why),
             _ => lost_servers::break_server(sessions, servers, pools, step, conn, why),
@@ -122,7 +231,12 @@ pub(crate) fn host_changed(
     }
 }
 
-/// Whether a server is at another host than the primary, which its database wants; or at the primary, where it wants a standby. Who replicates has
+/// A server is lost, and not by its own rules or ours: its host may be, too.
+pub(crate) fn lost_a_server(server: &Server, step: &mut Step<'_>) {
+    step.actions.push(Action::Probe { host: Arc::clone(server.identity().host()) });
+}
+
+/// Whether a server is at another host than the primary, which its database wants, or several say they are it; or at the primary, where it wants a standby. Who replicates has
 /// chosen its server.
 pub(crate) fn is_left(pools: &Pools, server: &Server) -> bool {
     let (database, host) = (server.identity().opened_for(), server.identity().host());
@@ -131,7 +245,9 @@ pub(crate) fn is_left(pools: &Pools, server: &Server) -> bool {
     }
     match database.target_session_attrs {
         TargetSessionAttrs::ReadWrite | TargetSessionAttrs::Primary => {
-            pools.upstreams.primary(&database.hosts).is_some_and(|primary| *primary != **host)
+            let upstreams = &pools.upstreams;
+            upstreams.are_disputed(&database.hosts)
+                || upstreams.primary(&database.hosts).is_some_and(|primary| primary != host)
         }
         TargetSessionAttrs::Standby => pools.upstreams.get(host).role() == Some(HostRole::Primary),
         _ => false,
@@ -166,6 +282,7 @@ pub(crate) fn judge(servers: &mut Servers, pools: &Pools, step: &Step<'_>, conn:
         return None;
     }
     match role {
+        HostRole::Primary if pools.upstreams.are_disputed(&database.hosts) => Some(CloseReason::TwoPrimaries),
         HostRole::Primary if attrs.accepts(false, is_read_only) => {
             Some(wrong_role("another host is the primary", true, attrs))
         }
@@ -210,7 +327,7 @@ pub(crate) fn promoted(servers: &mut Servers, pools: &mut Pools, step: &mut Step
 
 /// The coordinator sends the state of a host. If there is a later observation here, the coordinator lacks it.
 pub(crate) fn told(pools: &mut Pools, step: &mut Step<'_>, observed: &Observed) {
-    match pools.upstreams.follow(observed) {
+    match pools.upstreams.note(observed) {
         Noted::Unchanged => {}
         Noted::Changed => step.agenda.follow(Followup::HostChanged(Arc::clone(&observed.host))),
         Noted::Outdated => {

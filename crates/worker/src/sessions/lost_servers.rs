@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use connections::Broken;
 use link::end_reason::EndReason;
+use link::pool::Pool;
 use link::server::{Chore, CloseReason, ServerState};
 use machine::Action;
 use machine::event::Hangup;
@@ -46,6 +47,9 @@ pub(crate) fn server_hung_up(
     let Some(server) = servers.get_mut(conn) else { return };
     if matches!(server.state(), ServerState::Connecting) {
         return login_failed(sessions, servers, pools, step, conn, CloseReason::CrashedInLogin);
+    }
+    if !server.end().is_gone() {
+        hosts::lost_a_server(server, step);
     }
     server.end_mut().server_gone();
     let why = match *server.state() {
@@ -278,7 +282,7 @@ fn login_failed_as(
     (refused, told): (Option<(SqlState, String)>, Option<SqlState>),
 ) {
     let (code, words) = refused.unzip();
-    hosts::failed(servers, pools, step, conn, code, &why);
+    let is_host = hosts::failed(servers, pools, step, conn, code, &why);
     let server = &servers[conn];
     let (id, host) = (server.pool(), Arc::clone(server.identity().host()));
     let longest = hosts::longest_pause(step, server.identity().opened_for().target_session_attrs);
@@ -293,11 +297,12 @@ fn login_failed_as(
         );
     }
     let began = server.identity().connected_at();
+    let told_why: Box<str> = words.clone().unwrap_or_else(|| why.to_string()).into();
     let failure = Failure {
         pool: id,
         server: server.identity().name(),
         address: server.identity().address().clone(),
-        why: words.clone().unwrap_or_else(|| why.to_string()).into(),
+        why: told_why.clone(),
         lines: words.into_iter().chain([lines::words_of_end(servers, step, conn, &why)]).collect(),
     };
     let failed = ToCoordinator::Failed(Box::new(failure));
@@ -311,6 +316,10 @@ fn login_failed_as(
         return;
     }
     pool.opening_mut().login_failed(step.now, began, longest, jitter);
+    if is_host {
+        pool.opening_mut().hold(began, &told_why);
+        held_clients(pool).for_each(|conn| step.agenda.arm(Owner::Conn(conn)));
+    }
     if pool.welcome().is_known(true) {
         // Who waits only to be told what the new servers begin with is let in all the same, and waits with its first statement.
         welcome::welcome_all(sessions, servers, pools, step, id);
@@ -334,13 +343,15 @@ fn refuse_waiting(
     code: SqlState,
     why: &EndReason,
 ) {
-    let pool = &pools[id];
-    let mut waiting: Vec<ConnId> = pool.queue().waiters().map(|waiter| waiter.session).collect();
-    waiting.extend(pool.welcome().waiting());
-    for conn in waiting {
+    for conn in held_clients(&pools[id]).collect::<Vec<_>>() {
         refusals::count_ended(sessions, pools, step, conn, Reason::ServerLogin);
         step.agenda.refuse_with(conn, code, why.clone());
     }
+}
+
+/// All sessions that wait for a server of this pool.
+fn held_clients(pool: &Pool) -> impl Iterator<Item = ConnId> {
+    pool.queue().waiters().map(|waiter| waiter.session).chain(pool.welcome().waiting())
 }
 
 /// Errors that a retry does not cure: credentials, no such database, no right to connect.

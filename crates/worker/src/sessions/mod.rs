@@ -14,5 +14,6 @@ pub(crate) mod overdue_queries;
 pub(crate) mod questions;
 pub(crate) mod replicating;
 pub(crate) mod reports;
+pub(crate) mod silent_hosts;
 pub(crate) mod waiters;
 pub(crate) mod welcome;

@@ -37,7 +37,7 @@ pub(crate) fn queue(session: &mut Session, pool: &mut Pool, step: &mut Step<'_>,
         step.agenda.feed(pool.id());
     }
     step.agenda.publish_shared(pool);
-    if !pool.rules().is_armed(session, step.now) {
+    if !pool.rules().is_armed(session, step.now) || pool.opening().held_for().is_some() {
         step.agenda.arm(Owner::Conn(conn));
     }
 }

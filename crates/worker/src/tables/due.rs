@@ -19,6 +19,8 @@ use crate::tables::view::View;
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Due {
     Refuse(Overdue),
+    /// No host can be used, and it has waited for `failover_wait`.
+    NoHost,
     NotifyWaiting,
     ListenAlone,
     /// It is let in with what is known.
@@ -69,12 +71,20 @@ pub(crate) struct Earliest(pub(crate) Option<(Time, Due)>);
 impl Earliest {
     pub(crate) fn add(&mut self, from: Time, after: Option<Duration>, due: Due) {
         // Not set: no deadline.
-        let Some(after) = after else { return };
-        let at = from + after;
+        self.add_at(after.map(|after| from + after), due);
+    }
+
+    pub(crate) fn add_at(&mut self, at: Option<Time>, due: Due) {
+        let Some(at) = at else { return };
         if self.0.is_none_or(|(earliest, _)| at < earliest) {
             self.0 = Some((at, due));
         }
     }
+}
+
+/// Until when a client that has waited since then is held for want of a host.
+fn held_until(pool: &Pool, since: Time) -> Option<Time> {
+    pool.opening().held_until(since, pool.rules().failover_wait())
 }
 
 impl View<'_> {
@@ -105,8 +115,12 @@ impl View<'_> {
             | SessionState::Waiting { since, wait_for: WaitFor::Login | WaitFor::Own, .. } => {
                 earliest.add(since, rules?.query_wait_timeout(), Due::Refuse(Overdue::QueryWait));
                 earliest.add(since, rules?.query_timeout(), Due::Refuse(Overdue::Queued));
+                if !matches!(session.state(), SessionState::Opening { .. }) {
+                    earliest.add_at(held_until(pool?, since), Due::NoHost);
+                }
             }
             SessionState::Waiting { since, notified, deadline_ms, .. } => {
+                earliest.add_at(held_until(pool?, since), Due::NoHost);
                 let over = if rules?.follows() { Due::QueryTimeout } else { Due::Refuse(Overdue::Queued) };
                 earliest.add(since, rules?.query_wait_timeout(), Due::Refuse(Overdue::QueryWait));
                 earliest.add(since, rules?.query_timeout(), over);

@@ -83,6 +83,8 @@ pub(crate) struct Clock {
     pub(crate) deadlines: Deadlines,
     /// The sessions and servers that can move to another process, or are to end, are looked for in this order.
     pub(crate) walk: Walk,
+    /// When servers that owe an answer are looked at next. `None`: nothing was sent since the last look.
+    pub(crate) look_at: Option<Time>,
     /// The steps so far.
     pub(crate) steps: u64,
 }

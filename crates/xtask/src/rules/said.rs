@@ -21,7 +21,7 @@ const TRANSCRIPTS: &str = "crates/pooling/tests/transcripts/";
 const RULE: &str = "the manual lists what the program says";
 /// Whose words clients and logs get as literals beside a SQLSTATE or a level. What others put together (`config`, `authorities`, `tls`) comes
 /// behind words of these.
-const SPEAKERS: [&str; 17] = [
+const SPEAKERS: [&str; 18] = [
     "archive",
     "auth",
     "connections",
@@ -35,6 +35,7 @@ const SPEAKERS: [&str; 17] = [
     "monitor",
     "names",
     "pgweir",
+    "prober",
     "queueing",
     "session_state",
     "wire",

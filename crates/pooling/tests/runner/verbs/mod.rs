@@ -28,11 +28,12 @@
 //!                                            other process dies, and with it what has moved there
 //! order pause|resume|disable|enable|reconnect|kill [db]      order kill client a      order suspend [overdue]
 //! name db.example moves to 10.0.0.2 10.0.0.3
+//! host 127.0.0.1:5433 is primary|standby [timeline 2] [system 7] [started 3]       the prober's answer; also `is silent`, `fails`, `answers`
 //! authority answers yes|no|unreachable|busy|name NAME      to the oldest question about who a client is
 //! control answers [and closes] a: MESSAGES   pools     totals     connections     fingerprints     events     doing     queries
 //! panic in worker 1
 //! mailbox of worker 1 is full|has room       mail waits|goes on     board is late|is read     hashing waits|goes on
-//! servers wait|log in                        show startup     show mail     show log
+//! servers wait|log in                        show startup     show mail     show log     show probes
 //! ```
 //!
 //! Servers are numbered as they are opened and log in by themselves unless they wait. `weir.1` is the name on servers of the statement that

@@ -3,8 +3,12 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use machine::mail::Place;
 use machine::snapshot::ClientSnapshot;
-use machine::{DatabaseOrders, Event, Look, Mail, Stop, Suspension, ToWorker, Verdict};
+use machine::{
+    DatabaseOrders, Event, HostRole, HostState, Look, Mail, Observed, Origin, Stop, Suspension, ToCoordinator,
+    ToWorker, Upstream, Verdict,
+};
 use session_state::state::Pins;
 use units::{ConnId, PoolKey, WorkerId};
 
@@ -61,7 +65,7 @@ pub(crate) fn run(world: &mut World, mut words: Words<'_>) -> Result<(), String>
         return control_answers(world, words);
     }
     type Verb = fn(&mut World, Words<'_>) -> Result<(), String>;
-    let shown: [(&str, Verb); 10] = [
+    let shown: [(&str, Verb); 11] = [
         ("pools", pools),
         ("connections", connections),
         ("fidelity", fidelity),
@@ -72,6 +76,7 @@ pub(crate) fn run(world: &mut World, mut words: Words<'_>) -> Result<(), String>
         ("fingerprints", fingerprints),
         ("totals", totals),
         ("name", moves),
+        ("host", probed),
     ];
     for (word, show) in shown {
         if words.eat(word) {
@@ -121,6 +126,8 @@ fn switch(world: &mut World, words: &mut Words<'_>) -> Result<(), String> {
         world.report.shows_startup = true;
     } else if words.eat("show log") {
         world.report.shows_log = true;
+    } else if words.eat("show probes") {
+        world.report.shows_probes = true;
     } else if words.eat("show mail") {
         world.report.shows_mail = true;
     } else {
@@ -128,6 +135,37 @@ fn switch(world: &mut World, words: &mut Words<'_>) -> Result<(), String> {
         return Err(format!("'{word}' is no verb"));
     }
     Ok(())
+}
+
+/// `host 127.0.0.1:5433 is primary timeline 2`: the prober has asked it.
+fn probed(world: &mut World, mut words: Words<'_>) -> Result<(), String> {
+    let host = Arc::new(settings::address(words.bare("the host")?)?);
+    let retry = world.settings.global.servers.server_login_retry;
+    let (mut state, mut role) = (HostState::Alive { role: None }, None);
+    if words.eat("is silent") {
+        state = HostState::Silent;
+    } else if words.eat("fails") {
+        state = HostState::Failed { until: world.now + retry };
+    } else if words.eat("is primary") {
+        role = Some(HostRole::Primary);
+    } else if words.eat("is standby") {
+        role = Some(HostRole::Standby);
+    } else if !words.eat("answers") {
+        return Err("is primary, is standby, is silent, fails, answers".to_owned());
+    }
+    let mut origin = None;
+    if let Some(role) = role {
+        state = HostState::Alive { role: Some(role) };
+        let timeline = words.eat("timeline").then(|| words.number("the timeline")).transpose()?;
+        let system = words.eat("system").then(|| words.number("the system")).transpose()?;
+        let started = words.eat("started").then(|| words.bare("when").map(Into::into)).transpose()?;
+        origin = Some(Origin { role, system, timeline, started });
+    }
+    let observed = Observed { host, upstream: Upstream::new(world.now, state) };
+    let mail = ToCoordinator::Probed(Box::new((observed, origin)));
+    world.step(Place::Coordinator, Event::Mail(Mail::ToCoordinator(mail)));
+    world.run_until_idle();
+    words.end()
 }
 
 /// `authority answers no`: to the oldest question, if somebody still waits for that.

@@ -1,0 +1,580 @@
+//! Which of its hosts a database may write to: a decision of the coordinator, which all workers follow. Pure.
+//!
+//! ```text
+//!   observations of all hosts ──► decide ──► Primary { where, epoch } ──► ToWorker::Primary ──► all workers
+//! ```
+//!
+//! Promises, for each list of hosts:
+//! * at most one of its hosts is written to, and only one that has said itself that it is the primary;
+//! * another one is chosen only with the proof that it is its successor: the one before does not answer, refuses, or is a standby, and the new one is
+//!   on a later timeline. A host that does not answer changes nothing by itself;
+//! * of two that both accept writes, the one of before keeps them if the other is on an earlier timeline, as a primary is that was frozen and wakes up;
+//!   otherwise `split_brain` decides;
+//! * a host of another database system is never chosen.
+//!
+//! Timelines and systems are known where the prober is let in. Without them the primary of before keeps the writes while it is alive.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use connections::databases::{Address, TargetSessionAttrs};
+use settings::SplitBrain;
+use units::Time;
+
+use crate::Settings;
+use crate::host_state::{HostRole, HostState, Upstream};
+
+/// What the prober knows of the database system at a host.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Origin {
+    /// As which it has said the rest. A promotion begins another timeline.
+    pub role: HostRole,
+    /// The number that a cluster gets when it is made, and that its copies have, too.
+    //= pg18 functions-info#FUNCTIONS-INFO-CONTROLDATA
+    pub system: Option<u64>,
+    //= pg18 continuous-archiving#BACKUP-TIMELINES
+    pub timeline: Option<u32>,
+    /// When its postmaster was started, as PostgreSQL shows it. Two addresses at which the same system was started at the same time are one host.
+    pub started: Option<Arc<str>>,
+}
+
+impl Origin {
+    fn is_same_server(&self, other: &Origin) -> bool {
+        self.system.is_some()
+            && self.started.is_some()
+            && (self.system, &self.started) == (other.system, &other.started)
+    }
+}
+
+/// Which host of a list is written to.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub enum Writes {
+    /// No host has said that it is the primary.
+    #[default]
+    Unknown,
+    At(Arc<Address>),
+    /// Several accept writes, and nothing says which is the right one. Nobody writes.
+    Disputed,
+}
+
+/// The decision for one list of hosts.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct Primary {
+    pub writes: Writes,
+    /// How often another host has become the primary; the first is 1.
+    pub epoch: u32,
+    /// Since when it holds.
+    pub since: Time,
+    /// The primary before a dispute.
+    before: Option<Arc<Address>>,
+    /// What is known of the primary's system.
+    system: Option<u64>,
+    timeline: Option<u32>,
+}
+
+impl Primary {
+    /// The host to write to, if there is one.
+    #[must_use]
+    pub fn host(&self) -> Option<&Arc<Address>> {
+        match &self.writes {
+            Writes::At(host) => Some(host),
+            Writes::Unknown | Writes::Disputed => None,
+        }
+    }
+
+    /// The last timeline that was seen of it.
+    #[must_use]
+    pub fn timeline(&self) -> Option<u32> {
+        self.timeline
+    }
+
+    fn incumbent(&self) -> Option<&Arc<Address>> {
+        self.host().or(self.before.as_ref())
+    }
+}
+
+/// A decision as a letter: for the databases with exactly these hosts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Decision {
+    pub hosts: Arc<[Address]>,
+    pub primary: Primary,
+    pub why: Why,
+}
+
+/// Why another decision was made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Why {
+    /// Nothing was known before.
+    First,
+    /// The one before is `was` now.
+    Successor { before: Arc<Address>, was: Loss },
+    /// These accept writes.
+    Two { hosts: Box<[Arc<Address>]> },
+    /// Two accepted writes, and now one does, or `split_brain` has decided.
+    Settled,
+}
+
+/// How a primary was lost.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Loss {
+    Failed,
+    Silent,
+    Standby,
+    /// It accepts writes, but is on an earlier timeline.
+    Older,
+    Unknown,
+}
+
+impl fmt::Display for Loss {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Loss::Failed => "does not let anybody in",
+            Loss::Silent => "does not answer",
+            Loss::Standby => "is a standby",
+            Loss::Older => "is on an earlier timeline",
+            Loss::Unknown => "has not shown its role",
+        })
+    }
+}
+
+/// The line of the log.
+impl fmt::Display for Decision {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Primary { writes, epoch, timeline, .. } = &self.primary;
+        match writes {
+            Writes::Unknown => f.write_str("no host is known as the primary"),
+            Writes::Disputed => {
+                f.write_str("two primaries: clients wait, as split_brain is hold. These hosts accept writes:")?;
+                let Why::Two { hosts } = &self.why else { return Ok(()) };
+                hosts.iter().try_for_each(|host| write!(f, " {host}"))
+            }
+            Writes::At(host) => {
+                write!(f, "the primary is {host}, epoch {epoch}")?;
+                if let Some(timeline) = timeline {
+                    write!(f, ", timeline {timeline}")?;
+                }
+                match &self.why {
+                    Why::Successor { before, was } => write!(f, ": {before} {was}"),
+                    _ => Ok(()),
+                }
+            }
+        }
+    }
+}
+
+/// One host that accepts writes, as far as is known.
+struct Candidate {
+    host: Arc<Address>,
+    since: Time,
+    system: Option<u64>,
+    timeline: Option<u32>,
+    /// If it was promoted since: the timeline that it was on before.
+    above: Option<u32>,
+}
+
+impl Candidate {
+    /// Whether it may be the successor of a primary that was on this timeline and is not alive. What is not known does not speak against it.
+    fn may_follow(&self, timeline: Option<u32>) -> bool {
+        match (self.timeline, timeline) {
+            (Some(own), Some(before)) => own > before,
+            _ => true,
+        }
+    }
+
+    /// Whether it is certainly on an earlier timeline.
+    fn is_older(&self, timeline: Option<u32>) -> bool {
+        matches!((self.timeline, timeline), (Some(own), Some(other)) if own < other)
+    }
+
+    fn may_be_of(&self, system: Option<u64>) -> bool {
+        !matches!((self.system, system), (Some(own), Some(other)) if own != other)
+    }
+}
+
+/// All decisions, and what they are made of.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Primaries {
+    decided: BTreeMap<Arc<[Address]>, Primary>,
+    /// Only the coordinator knows these.
+    origins: BTreeMap<Address, Origin>,
+}
+
+impl Primaries {
+    #[must_use]
+    pub fn new(settings: &Settings) -> Primaries {
+        let mut primaries = Primaries::default();
+        primaries.configure(settings);
+        primaries
+    }
+
+    /// Takes the lists of new settings. What was decided of those that stay is kept.
+    pub fn configure(&mut self, settings: &Settings) {
+        let before = std::mem::take(&mut self.decided);
+        let databases = settings.databases.values().chain(&settings.fallback);
+        let lists = databases.filter(|database| database.target_session_attrs != TargetSessionAttrs::Any);
+        for database in lists.filter(|database| database.hosts.len() > 1) {
+            let hosts: Arc<[Address]> = database.hosts.as_slice().into();
+            let kept = before.get(&hosts).cloned().unwrap_or_default();
+            self.decided.insert(hosts, kept);
+        }
+        let decided = &self.decided;
+        self.origins.retain(|host, _| decided.keys().any(|hosts| hosts.contains(host)));
+    }
+
+    /// The decision for a list of hosts.
+    #[must_use]
+    pub fn of(&self, hosts: &[Address]) -> Option<&Primary> {
+        self.decided.get(hosts)
+    }
+
+    /// All decisions.
+    pub fn iter(&self) -> impl Iterator<Item = (&Arc<[Address]>, &Primary)> {
+        self.decided.iter()
+    }
+
+    /// Notes what the prober knows of a host. The system that it should belong to, if it is found only now that it does not.
+    pub fn note_origin(&mut self, host: &Address, origin: Origin) -> Option<u64> {
+        let mut lists = self.decided.iter().filter(|(hosts, _)| hosts.contains(host)).peekable();
+        lists.peek()?;
+        let other =
+            lists.find_map(|(_, known)| known.system.filter(|system| origin.system.is_some_and(|own| own != *system)));
+        let before = self.origins.insert(host.clone(), origin);
+        let is_known =
+            before.is_some_and(|before| before.system.is_some() && before.system == self.origins[host].system);
+        other.filter(|_| !is_known)
+    }
+
+    /// Follows a decision of the coordinator's. The settings here may be older than those there. Whether it is another one.
+    pub fn follow(&mut self, decision: &Decision) -> bool {
+        let known = self.decided.entry(Arc::clone(&decision.hosts)).or_default();
+        let is_new = *known != decision.primary;
+        *known = decision.primary.clone();
+        is_new
+    }
+
+    /// Something was observed of `host`: decides anew where that matters.
+    pub fn decide(
+        &mut self,
+        now: Time,
+        host: &Address,
+        observed: &dyn Fn(&Address) -> Upstream,
+        policy: SplitBrain,
+    ) -> Vec<Decision> {
+        let mut decisions = Vec::new();
+        for (hosts, known) in self.decided.iter_mut().filter(|(hosts, _)| hosts.contains(host)) {
+            let candidates = candidates(hosts, &self.origins, observed);
+            if let Some(why) = decide(now, known, candidates, observed, policy) {
+                decisions.push(Decision { hosts: Arc::clone(hosts), primary: known.clone(), why });
+            }
+        }
+        decisions
+    }
+}
+
+/// The hosts that have said they are the primary. The same server under two addresses counts once, by the first of them.
+fn candidates(
+    hosts: &[Address],
+    origins: &BTreeMap<Address, Origin>,
+    observed: &dyn Fn(&Address) -> Upstream,
+) -> Vec<Candidate> {
+    let mut found: Vec<Candidate> = Vec::new();
+    let mut seen: Vec<&Origin> = Vec::new();
+    for host in hosts.iter().filter(|host| observed(host).role() == Some(HostRole::Primary)) {
+        let origin = origins.get(host);
+        if origin.is_some_and(|origin| seen.iter().any(|other| origin.is_same_server(other))) {
+            continue;
+        }
+        seen.extend(origin);
+        let is_current = origin.is_some_and(|origin| origin.role == HostRole::Primary);
+        let timeline = origin.and_then(|origin| origin.timeline);
+        found.push(Candidate {
+            host: Arc::new(host.clone()),
+            since: observed(host).since,
+            system: origin.and_then(|origin| origin.system),
+            timeline: timeline.filter(|_| is_current),
+            above: timeline.filter(|_| !is_current),
+        });
+    }
+    found
+}
+
+/// Changes a decision. Why, if it was changed.
+fn decide(
+    now: Time,
+    known: &mut Primary,
+    mut candidates: Vec<Candidate>,
+    observed: &dyn Fn(&Address) -> Upstream,
+    policy: SplitBrain,
+) -> Option<Why> {
+    candidates.retain(|candidate| candidate.may_be_of(known.system));
+    let is_disputed = known.writes == Writes::Disputed;
+    let incumbent = known.incumbent().cloned();
+    let at = incumbent.as_ref().and_then(|host| candidates.iter().position(|candidate| candidate.host == *host));
+    if let Some(at) = at {
+        // The primary of before is alive.
+        let own = candidates.swap_remove(at);
+        known.timeline = own.timeline.or(known.timeline);
+        known.system = own.system.or(known.system);
+        // Of what is not known it keeps the writes.
+        let rivals: Vec<Candidate> = candidates
+            .into_iter()
+            .filter(|rival| !rival.is_older(own.timeline))
+            .filter(|rival| rival.timeline.or(rival.above).is_some() && own.timeline.is_some())
+            .collect();
+        if rivals.is_empty() {
+            return is_disputed.then(|| settle(now, known, &own.host));
+        }
+        let highest = |rival: &&Candidate| rival.timeline > own.timeline;
+        return match policy {
+            SplitBrain::Stay => is_disputed.then(|| settle(now, known, &own.host)),
+            SplitBrain::HighestTimeline => match rivals.iter().filter(highest).max_by_key(|rival| rival.timeline) {
+                Some(rival) => Some(succeed(now, known, rival, Loss::Older)),
+                None => is_disputed.then(|| settle(now, known, &own.host)),
+            },
+            SplitBrain::Hold => {
+                (!is_disputed).then(|| dispute(now, known, rivals.iter().map(|rival| &rival.host).chain([&own.host])))
+            }
+        };
+    }
+    let Some(before) = incumbent else {
+        // Nothing is known yet: of several, the one that has been seen for longest, unless timelines are known.
+        return match &candidates[..] {
+            [] => None,
+            [only] => Some(begin(now, known, only)),
+            several if several.iter().any(|one| one.timeline.is_none()) => {
+                let first = several.iter().min_by_key(|one| one.since).expect("there are several");
+                Some(begin(now, known, first))
+            }
+            several => match policy {
+                SplitBrain::Hold => Some(dispute(now, known, several.iter().map(|one| &one.host))),
+                SplitBrain::Stay | SplitBrain::HighestTimeline => {
+                    let highest = several.iter().max_by_key(|one| one.timeline).expect("there are several");
+                    Some(begin(now, known, highest))
+                }
+            },
+        };
+    };
+    let was = lost(observed(&before));
+    candidates.retain(|candidate| {
+        candidate.may_follow(known.timeline)
+            || policy == SplitBrain::HighestTimeline && candidate.timeline == known.timeline
+    });
+    let highest = candidates.iter().map(|candidate| candidate.timeline).max()?;
+    let mut best = candidates.iter().filter(|candidate| candidate.timeline == highest);
+    match (best.next(), best.next()) {
+        (Some(one), None) => Some(succeed(now, known, one, was)),
+        // Two standbys were promoted, each by itself.
+        _ if policy == SplitBrain::Hold => {
+            (!is_disputed).then(|| dispute(now, known, candidates.iter().map(|candidate| &candidate.host)))
+        }
+        _ => candidates.iter().min_by_key(|one| one.since).map(|one| succeed(now, known, one, was)),
+    }
+}
+
+fn lost(before: Upstream) -> Loss {
+    match before.state {
+        HostState::Failed { .. } => Loss::Failed,
+        HostState::Silent => Loss::Silent,
+        HostState::Alive { role: Some(HostRole::Standby) } => Loss::Standby,
+        HostState::Alive { .. } => Loss::Unknown,
+    }
+}
+
+fn choose(now: Time, known: &mut Primary, chosen: &Candidate) {
+    let system = chosen.system.or(known.system);
+    *known = Primary {
+        writes: Writes::At(Arc::clone(&chosen.host)),
+        epoch: known.epoch + 1,
+        since: now,
+        before: None,
+        system,
+        timeline: chosen.timeline,
+    };
+}
+
+fn begin(now: Time, known: &mut Primary, chosen: &Candidate) -> Why {
+    choose(now, known, chosen);
+    Why::First
+}
+
+fn succeed(now: Time, known: &mut Primary, chosen: &Candidate, was: Loss) -> Why {
+    let before = known.incumbent().cloned();
+    choose(now, known, chosen);
+    before.map_or(Why::First, |before| Why::Successor { before, was })
+}
+
+/// The primary of before keeps the writes, or has them again.
+fn settle(now: Time, known: &mut Primary, host: &Arc<Address>) -> Why {
+    (known.writes, known.before, known.since) = (Writes::At(Arc::clone(host)), None, now);
+    Why::Settled
+}
+
+fn dispute<'h>(now: Time, known: &mut Primary, hosts: impl Iterator<Item = &'h Arc<Address>>) -> Why {
+    let before = known.incumbent().cloned();
+    (known.writes, known.before, known.since) = (Writes::Disputed, before, now);
+    Why::Two { hosts: hosts.cloned().collect() }
+}
+
+#[cfg(test)]
+mod tests {
+    use connections::databases::{Database, Host};
+
+    use super::*;
+
+    fn address(port: u16) -> Address {
+        Address { host: Host::Name("db".to_owned()), port }
+    }
+
+    /// One list of three hosts, at ports 1 to 3, and what is observed of them.
+    struct Scene {
+        primaries: Primaries,
+        observed: BTreeMap<Address, Upstream>,
+        policy: SplitBrain,
+        now: u64,
+        /// What was decided last, in words.
+        said: String,
+    }
+
+    impl Scene {
+        fn new(policy: SplitBrain) -> Scene {
+            let mut database = Database::new("d", [1, 2, 3].map(address).to_vec());
+            database.target_session_attrs = TargetSessionAttrs::Primary;
+            let settings = Settings { databases: [("d".to_owned(), Arc::new(database))].into(), ..Settings::default() };
+            let primaries = Primaries::new(&settings);
+            Scene { primaries, observed: BTreeMap::new(), policy, now: 0, said: String::new() }
+        }
+
+        fn observe(&mut self, port: u16, state: HostState) -> &mut Scene {
+            self.now += 1;
+            let before =
+                self.observed.get(&address(port)).filter(|before| before.state == state).map(|before| before.since);
+            let at = Time(self.now);
+            self.observed.insert(address(port), Upstream { at, state, since: before.unwrap_or(at) });
+            let observed = |host: &Address| self.observed.get(host).copied().unwrap_or(Upstream::UNTRIED);
+            let decisions = self.primaries.decide(at, &address(port), &observed, self.policy);
+            if let [decision] = &decisions[..] {
+                self.said = decision.to_string();
+            }
+            self
+        }
+
+        /// The prober has an answer. `system`, `timeline`; each process was started at its own time.
+        fn answers(&mut self, port: u16, role: HostRole, system: u64, timeline: u32) -> &mut Scene {
+            let started = Some(format!("{port}").into());
+            let origin = Origin { role, system: Some(system), timeline: Some(timeline), started };
+            let _ = self.primaries.note_origin(&address(port), origin);
+            self.observe(port, HostState::Alive { role: Some(role) })
+        }
+
+        fn primary(&mut self, port: u16, timeline: u32) -> &mut Scene {
+            self.answers(port, HostRole::Primary, 7, timeline)
+        }
+
+        fn standby(&mut self, port: u16, timeline: u32) -> &mut Scene {
+            self.answers(port, HostRole::Standby, 7, timeline)
+        }
+
+        fn lose(&mut self, port: u16) -> &mut Scene {
+            self.observe(port, HostState::Silent)
+        }
+
+        /// The port that is written to, and the epoch.
+        fn decision(&self) -> (Option<u16>, u32) {
+            let known = self.primaries.of(&[1, 2, 3].map(address)).expect("the list");
+            (known.host().map(|host| host.port), known.epoch)
+        }
+    }
+
+    fn hold() -> Scene {
+        Scene::new(SplitBrain::Hold)
+    }
+
+    #[test]
+    fn a_primary_is_followed_to_its_successor() {
+        let mut scene = hold();
+        assert_eq!(scene.standby(2, 1).standby(3, 1).decision(), (None, 0));
+        assert_eq!(scene.primary(1, 1).decision(), (Some(1), 1));
+        assert_eq!(scene.lose(1).decision(), (Some(1), 1), "silence is no proof of another");
+        assert_eq!(scene.primary(3, 2).decision(), (Some(3), 2));
+        assert_eq!(scene.said, "the primary is db:3, epoch 2, timeline 2: db:1 does not answer");
+    }
+
+    #[test]
+    fn a_primary_that_was_frozen_and_wakes_up_gets_nothing() {
+        let mut scene = hold();
+        scene.primary(1, 1).lose(1).primary(2, 2);
+        assert_eq!(scene.primary(1, 1).decision(), (Some(2), 2));
+        // Nor while its successor is restarted.
+        assert_eq!(scene.lose(2).primary(1, 1).decision(), (Some(2), 2));
+        assert_eq!(scene.primary(2, 2).decision(), (Some(2), 2));
+        // Once it is a standby it may be promoted again.
+        assert_eq!(scene.standby(1, 2).lose(2).primary(1, 3).decision(), (Some(1), 3));
+    }
+
+    #[test]
+    fn two_that_accept_writes_hold_all_until_one_does_not() {
+        let mut scene = hold();
+        scene.primary(1, 1).primary(2, 2);
+        assert_eq!(scene.decision(), (None, 1));
+        assert_eq!(
+            scene.said,
+            "two primaries: clients wait, as split_brain is hold. These hosts accept writes: db:2 db:1"
+        );
+        assert_eq!(scene.primary(2, 2).decision(), (None, 1), "it lasts");
+        assert_eq!(scene.standby(2, 2).decision(), (Some(1), 1), "the one of before has them again");
+        scene.primary(2, 2);
+        assert_eq!(scene.standby(1, 2).decision(), (Some(2), 2));
+    }
+
+    #[test]
+    fn of_two_that_accept_writes_split_brain_may_choose_one() {
+        let mut stay = Scene::new(SplitBrain::Stay);
+        assert_eq!(stay.primary(1, 1).primary(2, 2).decision(), (Some(1), 1));
+        let mut highest = Scene::new(SplitBrain::HighestTimeline);
+        assert_eq!(highest.primary(1, 1).primary(2, 2).decision(), (Some(2), 2));
+        assert_eq!(highest.primary(1, 1).decision(), (Some(2), 2));
+    }
+
+    #[test]
+    fn two_standbys_that_are_promoted_each_by_itself_hold_all() {
+        let mut scene = hold();
+        scene.primary(1, 1).lose(1);
+        assert_eq!(scene.primary(2, 2).decision(), (Some(2), 2));
+        assert_eq!(scene.primary(3, 2).decision(), (None, 2));
+    }
+
+    #[test]
+    fn a_copy_on_the_same_timeline_is_no_successor() {
+        let mut scene = hold();
+        scene.primary(1, 4).lose(1);
+        assert_eq!(scene.primary(2, 4).decision(), (Some(1), 1));
+        assert_eq!(scene.primary(1, 4).decision(), (None, 1), "both accept writes");
+    }
+
+    #[test]
+    fn another_system_is_never_chosen() {
+        let mut scene = hold();
+        scene.primary(1, 1).answers(2, HostRole::Primary, 8, 9);
+        assert_eq!(scene.decision(), (Some(1), 1));
+        assert_eq!(scene.lose(1).answers(2, HostRole::Primary, 8, 9).decision(), (Some(1), 1));
+    }
+
+    #[test]
+    fn a_server_under_two_addresses_is_one() {
+        let mut scene = hold();
+        let origin = Origin { role: HostRole::Primary, system: Some(7), timeline: Some(1), started: Some("1".into()) };
+        let _ = scene.primary(1, 1).primaries.note_origin(&address(2), origin);
+        assert_eq!(scene.observe(2, HostState::Alive { role: Some(HostRole::Primary) }).decision(), (Some(1), 1));
+    }
+
+    #[test]
+    fn without_a_prober_the_primary_of_before_keeps_the_writes_while_it_is_alive() {
+        let mut scene = hold();
+        let alive = |role| HostState::Alive { role: Some(role) };
+        scene.observe(1, alive(HostRole::Primary)).observe(2, alive(HostRole::Primary));
+        assert_eq!(scene.decision(), (Some(1), 1));
+        assert_eq!(scene.observe(1, HostState::Failed { until: Time(99) }).decision(), (Some(2), 2));
+        assert_eq!(scene.observe(1, alive(HostRole::Primary)).decision(), (Some(2), 2));
+    }
+}

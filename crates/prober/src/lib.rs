@@ -1,0 +1,217 @@
+//! Asks each host how it is, by a connection of its own: one thread a host, since a host may never answer.
+//!
+//! ```text
+//!   configure ──► seat (a host) ◄── urge            pace: when it is asked next
+//!                   │
+//!                 asker ──► PostgreSQL              facts: what it is asked, and its answer
+//!                   │
+//!                 Outlet::probed                    findings: what the answer, or its absence, means for others
+//! ```
+//!
+//! Promises: an observation is as old as its question, never younger; a host counts as silent once it has not answered for `host_timeout`, and not
+//! before; nothing waits for this crate. Decides nothing: who is the primary is the coordinator's business.
+
+mod asker;
+mod facts;
+mod findings;
+mod pace;
+
+use std::net::IpAddr;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+
+use ask::Target;
+use connections::databases::Address;
+use machine::{HostState, Level, Observed, Origin, Upstream};
+use units::Time;
+
+pub use facts::Facts;
+use pace::Pace;
+
+/// A host that can be asked.
+#[derive(Clone)]
+pub struct Host {
+    pub address: Arc<Address>,
+    /// Where and as whom, the next if one is refused. A login that needs a password that is not known shows all the same that the host answers.
+    pub targets: Vec<Target>,
+    /// A database chooses among this host and others, so it is asked at rest, too.
+    pub is_watched: bool,
+}
+
+/// What is asked, and how often.
+#[derive(Clone, Default)]
+pub struct Options {
+    pub hosts: Vec<Host>,
+    /// The hosts of each database: who urges one of them urges all.
+    pub groups: Vec<Vec<Address>>,
+    /// `host_check_interval`; `None`: nobody is asked.
+    pub interval: Option<Duration>,
+    /// `host_timeout`; `None`: no host counts as silent.
+    pub timeout: Option<Duration>,
+    /// `server_login_retry`
+    pub retry: Duration,
+}
+
+/// Whom the prober tells.
+pub trait Outlet: Send + Sync {
+    /// The time by the clock of all machines.
+    fn now(&self) -> Time;
+    fn probed(&self, observed: Observed, origin: Option<Origin>);
+    fn say(&self, level: Level, text: String);
+    /// Where a name leads, as whoever opens servers finds it.
+    ///
+    /// # Errors
+    /// Why there are no addresses.
+    fn look_up(&self, name: &str) -> Result<Arc<[IpAddr]>, String>;
+}
+
+/// A host as it was seen last.
+#[derive(Clone, Debug)]
+pub struct Seen {
+    pub address: Arc<Address>,
+    /// `None`: it was not asked yet.
+    pub last: Option<Last>,
+}
+
+/// The last answer of a host, or why there was none.
+#[derive(Clone, Debug)]
+pub struct Last {
+    pub asked_at: Instant,
+    pub answer: Result<Facts, String>,
+}
+
+/// All threads that ask. They end when this is dropped, or other hosts are to be asked, each after the answer that it waits for.
+pub struct Prober {
+    outlet: Arc<dyn Outlet>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    options: Options,
+    /// Nobody is asked for now.
+    rests: bool,
+    seats: Vec<Arc<Seat>>,
+}
+
+impl State {
+    /// Connections are closed. A host that was silent counts as alive: nobody would notice that it answers again.
+    fn leave(&mut self, outlet: &dyn Outlet) {
+        for seat in std::mem::take(&mut self.seats) {
+            seat.end();
+            if seat.inner().is_silent {
+                let unknown = Upstream::new(outlet.now(), HostState::Alive { role: None });
+                outlet.probed(Observed { host: Arc::clone(&seat.host.address), upstream: unknown }, None);
+            }
+        }
+    }
+
+    fn begin(&mut self, outlet: &Arc<dyn Outlet>) {
+        let Some(interval) = self.options.interval.filter(|_| !self.rests) else { return };
+        for host in &self.options.hosts {
+            let seat = Arc::new(Seat::new(host.clone(), &self.options, interval));
+            match asker::start(&seat, outlet) {
+                Ok(()) => self.seats.push(seat),
+                Err(why) => outlet.say(Level::Error, format!("prober: cannot start a thread: {why}")),
+            }
+        }
+    }
+}
+
+/// One host, between its thread and others.
+struct Seat {
+    host: Host,
+    interval: Duration,
+    timeout: Option<Duration>,
+    retry: Duration,
+    inner: Mutex<Inner>,
+    changed: Condvar,
+}
+
+struct Inner {
+    pace: Pace,
+    last: Option<Last>,
+    is_silent: bool,
+    is_over: bool,
+}
+
+impl Seat {
+    fn new(host: Host, options: &Options, interval: Duration) -> Seat {
+        let pace = Pace::new(host.is_watched);
+        Seat {
+            host,
+            interval,
+            timeout: options.timeout,
+            retry: options.retry,
+            inner: Mutex::new(Inner { pace, last: None, is_silent: false, is_over: false }),
+            changed: Condvar::new(),
+        }
+    }
+
+    fn inner(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().expect("nothing panics while it holds this lock")
+    }
+
+    fn end(&self) {
+        self.inner().is_over = true;
+        self.changed.notify_all();
+    }
+}
+
+impl Prober {
+    #[must_use]
+    pub fn new(outlet: Arc<dyn Outlet>) -> Prober {
+        Prober { outlet, state: Mutex::default() }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("nothing panics while it holds this lock")
+    }
+
+    /// Asks these hosts from now on. Connections of before are closed.
+    pub fn configure(&self, options: Options) {
+        let mut state = self.state();
+        state.leave(&*self.outlet);
+        state.options = options;
+        state.begin(&self.outlet);
+    }
+
+    /// Asks no host for now, or asks them again.
+    pub fn rest(&self, rests: bool) {
+        let mut state = self.state();
+        if std::mem::replace(&mut state.rests, rests) == rests {
+            return;
+        }
+        state.leave(&*self.outlet);
+        state.begin(&self.outlet);
+    }
+
+    /// Asks a host at once, and often for a while, and with it all hosts of its databases.
+    pub fn urge(&self, address: &Address) {
+        let state = self.state();
+        let now = Instant::now();
+        let with = |group: &&Vec<Address>| group.contains(address);
+        let others: Vec<&Address> = state.options.groups.iter().filter(with).flatten().collect();
+        for seat in &state.seats {
+            let host = &*seat.host.address;
+            if host == address || others.contains(&host) {
+                seat.inner().pace.urge(now);
+                seat.changed.notify_all();
+            }
+        }
+    }
+
+    /// All hosts as they were seen last.
+    #[must_use]
+    pub fn seen(&self) -> Vec<Seen> {
+        let state = self.state();
+        let seen = |seat: &Arc<Seat>| Seen { address: Arc::clone(&seat.host.address), last: seat.inner().last.clone() };
+        state.seats.iter().map(seen).collect()
+    }
+}
+
+impl Drop for Prober {
+    fn drop(&mut self) {
+        self.state().seats.iter().for_each(|seat| seat.end());
+    }
+}
