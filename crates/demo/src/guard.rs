@@ -3,6 +3,7 @@
 //! It reads from a pipe whose other end only we hold. When we die the pipe ends, however we died; then it acts. While we
 //! live it sleeps in that read and costs nothing. It runs as the server's account, so it can do no more than that.
 
+use std::ffi::OsStr;
 use std::io::Write;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -25,7 +26,26 @@ fi 2>/dev/null
 rm -rf -- "$1"
 "#;
 
-/// Watches over one server process at a time, until it is dropped.
+/// Kills all processes whose working directory is `$1` or below it, by their numbers, until there is none.
+const SCRIPT_OF_A_FOLDER: &str = r#"
+trap '' HUP INT TERM
+last=
+while read -r line; do last=$line; done
+if [ "$last" = done ]; then exit 0; fi
+left=100
+while [ "$left" -gt 0 ]; do
+  found=
+  for process in /proc/[0-9]*; do
+    case $(readlink "$process/cwd") in "$1" | "$1"/*) kill -KILL "${process#/proc/}" && found=1 ;; esac
+  done
+  [ -n "$found" ] || break
+  left=$((left - 1))
+  sleep 0.1
+done 2>/dev/null
+rm -rf -- "$1"
+"#;
+
+/// Watches over one server process at a time, or over all processes that run in a folder, until it is dropped.
 pub struct Guard {
     shell: Child,
     pipe: Option<ChildStdin>,
@@ -38,8 +58,20 @@ impl Guard {
     /// # Errors
     /// If there is no `/bin/sh` to run.
     pub fn start(home: &Path, signal: &str, account: Option<&Account>) -> Result<Self, Error> {
+        Self::run(SCRIPT, &[home.as_os_str(), signal.as_ref()], account)
+    }
+
+    /// Would kill all processes whose working directory is `folder` or below it, and remove the folder.
+    ///
+    /// # Errors
+    /// If there is no `/bin/sh` to run.
+    pub fn of_folder(folder: &Path, account: Option<&Account>) -> Result<Self, Error> {
+        Self::run(SCRIPT_OF_A_FOLDER, &[folder.as_os_str()], account)
+    }
+
+    fn run(script: &str, arguments: &[&OsStr], account: Option<&Account>) -> Result<Self, Error> {
         let mut command = Command::new("/bin/sh");
-        command.args(["-c", SCRIPT, "pgweir-guard"]).arg(home).arg(signal);
+        command.args(["-c", script, "pgweir-guard"]).args(arguments);
         // Our terminal's Ctrl-C must not reach it, and it must not hold our standard output open.
         command.current_dir("/").stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).process_group(0);
         if let Some(account) = account {

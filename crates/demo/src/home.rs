@@ -17,13 +17,16 @@ use crate::random::random_hex;
 const SOCKET_PATH_MAX: usize = 107;
 
 /// Removed with all its contents when dropped.
-pub(crate) struct Home {
-    pub(crate) dir: PathBuf,
+pub struct Home {
+    pub dir: PathBuf,
 }
 
 impl Home {
     /// Made in `base` (`$TMPDIR`, if it is `None`) if PostgreSQL's account can go there and socket paths stay short, else in `/tmp`.
-    pub(crate) fn create(base: Option<&Path>, account: Option<&Account>) -> Result<Self, Error> {
+    ///
+    /// # Errors
+    /// It cannot be made there.
+    pub fn create(base: Option<&Path>, account: Option<&Account>) -> Result<Self, Error> {
         let name = format!("pgweir-{}", random_hex(5));
         let wished = base.map_or_else(env::temp_dir, Path::to_owned);
         let fits = socket_fits(&wished.join(&name)) && (account.is_none() || anyone_may_enter(&wished));
@@ -44,7 +47,10 @@ impl Home {
 
     /// The programs' directory as `account` can use it: a copy within this home if our cache lies where it cannot go, for
     /// example below `/root`.
-    pub(crate) fn bring(&self, binaries: &Binaries, account: Option<&Account>) -> Result<PathBuf, Error> {
+    ///
+    /// # Errors
+    /// The account cannot run them where they are, and they are none of our cache.
+    pub fn bring(&self, binaries: &Binaries, account: Option<&Account>) -> Result<PathBuf, Error> {
         let Some(account) = account.filter(|account| !can_run(&binaries.dir, account)) else {
             return Ok(binaries.dir.clone());
         };

@@ -29,6 +29,7 @@ pub use binaries::{Binaries, find_binaries};
 pub use cluster::{Cluster, Options, Shutdown};
 pub use error::Error;
 pub use guard::Guard;
+pub use home::Home;
 pub use install::find_or_install;
 pub use port::free_port;
 pub use random::random_password;

@@ -4,6 +4,7 @@
 //! what it shares (Pss) and the page tables that map it, so that a sum over thousands of backends counts shared buffers once.
 //! Does not: see threads that have ended; a contestant that starts a thread for each login would look cheaper than it is (none does).
 
+use std::path::Path;
 use std::time::Duration;
 
 use procfs::process::{Process, Stat, Task};
@@ -114,6 +115,20 @@ fn stat(pid: u32) -> Option<Stat> {
 #[must_use]
 pub fn parent_of(pid: u32) -> Option<u32> {
     number(stat(pid)?.ppid)
+}
+
+/// The processes whose working directory is this folder or one below it: a server that was started there, and what it has started.
+#[must_use]
+pub fn within(folder: &Path) -> Vec<u32> {
+    let all = procfs::process::all_processes().into_iter().flatten().flatten();
+    let inside = all.filter(|process| process.cwd().is_ok_and(|cwd| cwd.starts_with(folder)));
+    inside.filter_map(|process| number(process.pid)).collect()
+}
+
+/// Whether a signal has stopped it, or it has ended.
+#[must_use]
+pub fn is_still(pid: u32) -> bool {
+    stat(pid).is_none_or(|stat| matches!(stat.state, 'T' | 'Z' | 'X'))
 }
 
 /// How many of them run or wait for a core only.
@@ -252,6 +267,20 @@ mod tests {
         assert!(resident_kb(own).is_some_and(|(now, most)| 0 < now && now <= most));
         assert!(descriptors(own).is_some_and(|count| count >= 3));
         assert_eq!((resident_kb(child.id()), descriptors(child.id()), cpu(child.id())), (None, None, None));
+    }
+
+    #[test]
+    fn processes_are_found_by_their_folder() {
+        let folder = std::env::temp_dir().join(format!("pgweir-within-{}", std::process::id()));
+        std::fs::create_dir(&folder).expect("the number is ours");
+        let folder = std::fs::canonicalize(folder).expect("it is there");
+        let mut child = Command::new("/bin/sleep").arg("60").current_dir(&folder).spawn().expect("every machine has sleep");
+        let found = (within(&folder), within(&folder.join("below")), is_still(child.id()));
+        child.kill().expect("it is ours");
+        child.wait().expect("it is ours");
+        std::fs::remove_dir(&folder).expect("it is empty");
+        assert_eq!(found, (vec![child.id()], Vec::new(), false));
+        assert!(is_still(child.id()), "it has ended");
     }
 
     #[test]

@@ -1,0 +1,334 @@
+//! Clients of a ledger: every request has an id of its own, so that the ledger shows afterwards what became of it.
+//!
+//! ```text
+//!   a third    blocks   begin; insert the id; update an account; commit
+//!   a third    calls    one statement that writes both
+//!   a third    idle     a call at the beginning, and one on the same connection at the end
+//! ```
+//!
+//! A client whose connection ends opens another one, as an application would; a request is never repeated.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use client::{Answer, Gone};
+use measure::statistics::Seeded;
+
+use crate::session::{Access, Session, code_of};
+
+/// Between two requests of a client.
+const THINKS_MS: usize = 300;
+/// Before another login, after one that failed.
+const LOGS_IN_AGAIN_AFTER: Duration = Duration::from_millis(100);
+/// How soon a client that thinks, or is idle, notices that the run ends.
+const LOOKS_EVERY: Duration = Duration::from_millis(20);
+/// Ids of one client. It has a request every 300 ms or so.
+const IDS_OF_A_CLIENT: u64 = 1_000_000;
+/// What is neither committed nor rolled back for certain: transaction_resolution_unknown.
+const UNKNOWN: &str = "08007";
+
+/// What a client does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    Block,
+    Call,
+    Idle,
+}
+
+impl Kind {
+    fn of(client: usize) -> Self {
+        [Kind::Block, Kind::Call, Kind::Idle][client % 3]
+    }
+
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Block => "block",
+            Kind::Call => "call",
+            Kind::Idle => "idle",
+        }
+    }
+}
+
+/// What a client was told of a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Told {
+    Committed,
+    /// It has failed for certain. `first`: in answer to the first statement, so that it had not begun.
+    Failed {
+        code: String,
+        first: bool,
+    },
+    /// The connection ended within the block, before its COMMIT was sent.
+    Ended {
+        code: String,
+    },
+    /// 08007, or the connection ended while a commit was under way.
+    Unknown {
+        code: String,
+    },
+    /// It had no answer when the run ended, and no commit was under way.
+    Nothing,
+}
+
+/// A request and its end.
+#[derive(Clone, Debug)]
+pub struct Request {
+    pub client: usize,
+    pub id: u64,
+    pub kind: Kind,
+    /// Seconds since the run began.
+    pub sent: f64,
+    pub told_at: f64,
+    pub told: Told,
+}
+
+/// What one client has seen.
+#[derive(Debug, Default)]
+pub struct Seen {
+    pub requests: Vec<Request>,
+    /// By SQLSTATE, or by a word where there was none.
+    pub login_errors: BTreeMap<String, u64>,
+    /// Connections that ended.
+    pub dropped: u64,
+    /// An idle client whose connection was no longer there.
+    pub idle_lost: bool,
+    /// It waited for an answer until the run was cut short.
+    pub hung: bool,
+}
+
+/// What all clients and the run share.
+struct Shared {
+    /// No new requests.
+    closing: AtomicBool,
+    /// No answers are awaited any more.
+    cut: Arc<AtomicBool>,
+    /// When each client was told of its last commit, in ms since the run began and 1; 0: never.
+    commits: Vec<AtomicU64>,
+    began: Instant,
+}
+
+/// Running clients.
+pub struct Clients {
+    shared: Arc<Shared>,
+    threads: Vec<JoinHandle<Seen>>,
+}
+
+impl Clients {
+    /// # Errors
+    /// The kernel has no more threads.
+    pub(crate) fn start(access: &Access, count: usize, began: Instant) -> Result<Self, String> {
+        let commits = (0..count).map(|_| AtomicU64::new(0)).collect();
+        let shared = Arc::new(Shared { closing: AtomicBool::default(), cut: Arc::default(), commits, began });
+        let mut clients = Self { shared: Arc::clone(&shared), threads: Vec::new() };
+        for number in 0..count {
+            let random = Seeded::new(number as u64 + 1);
+            let client = Client {
+                number,
+                kind: Kind::of(number),
+                access: access.clone(),
+                shared: Arc::clone(&shared),
+                random,
+                seen: Seen::default(),
+                next: 0,
+            };
+            let thread = thread::Builder::new().stack_size(256 << 10).spawn(move || client.live());
+            clients.threads.push(thread.map_err(|error| format!("cannot start a client: {error}"))?);
+        }
+        Ok(clients)
+    }
+
+    /// How many clients have not been told of a commit since then; of idle ones, at all.
+    #[must_use]
+    pub fn without_commit_since(&self, time: f64) -> usize {
+        let is_without = |(number, told): (usize, &AtomicU64)| {
+            let told = told.load(Ordering::Relaxed);
+            told == 0 || (Kind::of(number) != Kind::Idle && told as f64 / 1000.0 <= time)
+        };
+        self.shared.commits.iter().enumerate().filter(|client| is_without(*client)).count()
+    }
+
+    /// Lets all finish what they do, but not for longer than `grace`; what each has seen.
+    #[must_use]
+    pub fn finish(mut self, grace: Duration) -> Vec<Seen> {
+        self.shared.closing.store(true, Ordering::Relaxed);
+        let until = Instant::now() + grace;
+        while Instant::now() < until && !self.threads.iter().all(JoinHandle::is_finished) {
+            thread::sleep(LOOKS_EVERY);
+        }
+        self.shared.cut.store(true, Ordering::Relaxed);
+        self.threads.drain(..).map(|thread| thread.join().expect("clients do not panic")).collect()
+    }
+}
+
+impl Drop for Clients {
+    fn drop(&mut self) {
+        self.shared.closing.store(true, Ordering::Relaxed);
+        self.shared.cut.store(true, Ordering::Relaxed);
+        self.threads.drain(..).for_each(|thread| drop(thread.join()));
+    }
+}
+
+struct Client {
+    number: usize,
+    kind: Kind,
+    access: Access,
+    shared: Arc<Shared>,
+    random: Seeded,
+    seen: Seen,
+    next: u64,
+}
+
+impl Client {
+    fn live(mut self) -> Seen {
+        let mut session = None;
+        if self.kind == Kind::Idle {
+            self.rest(&mut session);
+            return self.seen;
+        }
+        while !self.is_closing() {
+            if let Some(mut open) = session.take().or_else(|| self.log_in()) {
+                session = self.request(&mut open).then_some(open);
+                self.think();
+            }
+        }
+        self.seen
+    }
+
+    /// An idle client: what it had at the beginning must be there at the end.
+    fn rest(&mut self, session: &mut Option<Session>) {
+        while session.is_none() && !self.is_closing() {
+            *session = self.log_in().and_then(|mut open| self.request(&mut open).then_some(open));
+        }
+        while !self.is_closing() {
+            thread::sleep(LOOKS_EVERY);
+        }
+        let Some(open) = session else { return };
+        let dropped = self.seen.dropped;
+        self.request(open);
+        self.seen.idle_lost = self.seen.dropped > dropped;
+    }
+
+    fn log_in(&mut self) -> Option<Session> {
+        match Session::open(&self.access, Some(&self.shared.cut)) {
+            Ok(session) => Some(session),
+            Err(_) if self.is_cut() => None,
+            Err(refusal) => {
+                *self.seen.login_errors.entry(refusal.code()).or_default() += 1;
+                thread::sleep(LOGS_IN_AGAIN_AFTER);
+                None
+            }
+        }
+    }
+
+    fn think(&mut self) {
+        let until = Instant::now() + Duration::from_millis((THINKS_MS / 2 + self.random.below(THINKS_MS)) as u64);
+        while Instant::now() < until && !self.is_closing() {
+            thread::sleep(LOOKS_EVERY);
+        }
+    }
+
+    /// One request. Whether the connection is still there.
+    fn request(&mut self, session: &mut Session) -> bool {
+        let id = self.number as u64 * IDS_OF_A_CLIENT + self.next;
+        self.next += 1;
+        let sent = self.now();
+        let (mut told, is_open) = match self.kind {
+            Kind::Block => block(session, id, self.number),
+            Kind::Call | Kind::Idle => call(session, id, self.number),
+        };
+        let told_at = self.now();
+        if !is_open && self.is_cut() {
+            self.seen.hung = true;
+            if matches!(told, Told::Ended { .. }) {
+                told = Told::Nothing;
+            }
+        } else if !is_open {
+            self.seen.dropped += 1;
+        }
+        if told == Told::Committed {
+            self.shared.commits[self.number].store((told_at * 1000.0) as u64 + 1, Ordering::Relaxed);
+        }
+        self.seen.requests.push(Request { client: self.number, id, kind: self.kind, sent, told_at, told });
+        is_open
+    }
+
+    fn now(&self) -> f64 {
+        self.shared.began.elapsed().as_secs_f64()
+    }
+
+    fn is_closing(&self) -> bool {
+        self.shared.closing.load(Ordering::Relaxed)
+    }
+
+    fn is_cut(&self) -> bool {
+        self.shared.cut.load(Ordering::Relaxed)
+    }
+}
+
+/// What came of a block, and whether the connection is still there.
+fn block(session: &mut Session, id: u64, client: usize) -> (Told, bool) {
+    let insert = format!("insert into ledger values ({id}, {client})");
+    let update = format!("update accounts set entries = entries + 1 where client = {client}");
+    for (number, statement) in ["begin", &insert, &update].into_iter().enumerate() {
+        let first = number == 0;
+        match session.query(statement) {
+            Err(gone) => return (Told::Ended { code: code_of(&gone) }, false),
+            Ok(answer) => {
+                let Some(error) = answer.errors.first() else { continue };
+                let code = error.sqlstate.clone();
+                return (Told::Failed { code, first }, session.query("rollback").is_ok());
+            }
+        }
+    }
+    verdict(session.query("commit"), "COMMIT", false)
+}
+
+/// What came of a lone statement.
+fn call(session: &mut Session, id: u64, client: usize) -> (Told, bool) {
+    let sql = "with entry as (insert into ledger values ($1::bigint, $2::int) returning client) \
+               update accounts set entries = entries + 1 from entry where accounts.client = entry.client";
+    verdict(session.extended(sql, &[&id.to_string(), &client.to_string()]), "UPDATE 1", true)
+}
+
+fn verdict(answer: Result<Answer, Gone>, wanted: &str, first: bool) -> (Told, bool) {
+    let answer = match answer {
+        Ok(answer) => answer,
+        Err(gone) => return (Told::Unknown { code: code_of(&gone) }, false),
+    };
+    let told = match (answer.errors.first(), answer.tags.last()) {
+        (Some(error), _) if error.sqlstate == UNKNOWN => Told::Unknown { code: UNKNOWN.to_owned() },
+        (Some(error), _) => Told::Failed { code: error.sqlstate.clone(), first },
+        (None, Some(tag)) if tag == wanted => Told::Committed,
+        (None, tag) => Told::Failed { code: tag.cloned().unwrap_or_else(|| "no tag".to_owned()), first },
+    };
+    (told, true)
+}
+
+#[cfg(test)]
+mod tests {
+    use client::ServerError;
+
+    use super::*;
+
+    fn error(sqlstate: &str) -> Answer {
+        let [severity, message] = ["ERROR", ""].map(str::to_owned);
+        Answer { errors: vec![ServerError { severity, sqlstate: sqlstate.to_owned(), message }], ..Answer::default() }
+    }
+
+    #[test]
+    fn only_the_right_tag_is_a_commit_and_only_what_may_be_one_is_unknown() {
+        let tag = |tag: &str| Ok(Answer { tags: vec![tag.to_owned()], ..Answer::default() });
+        assert_eq!(verdict(tag("COMMIT"), "COMMIT", false), (Told::Committed, true));
+        let failed = |code: &str, first| Told::Failed { code: code.to_owned(), first };
+        assert_eq!(verdict(tag("ROLLBACK"), "COMMIT", false), (failed("ROLLBACK", false), true));
+        assert_eq!(verdict(Ok(error("25006")), "UPDATE 1", true), (failed("25006", true), true));
+        let unknown = |code: &str| Told::Unknown { code: code.to_owned() };
+        assert_eq!(verdict(Ok(error("08007")), "COMMIT", false), (unknown("08007"), true));
+        let gone = Gone { error: error("57P01").errors.pop(), how: std::io::ErrorKind::UnexpectedEof.into() };
+        assert_eq!(verdict(Err(gone), "COMMIT", false), (unknown("57P01"), false));
+    }
+}

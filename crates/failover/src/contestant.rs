@@ -1,0 +1,152 @@
+//! What is between clients and cluster: pgweir, PgBouncer, or nothing.
+
+use std::fs::{self, File};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+
+use demo::{Account as User, free_port};
+use measure::login::Account;
+use measure::program;
+use rustix::process::Signal;
+
+use crate::cluster::Cluster;
+use crate::ledger::{DATABASE, ROLE};
+use crate::session::Access;
+
+const STARTS_WITHIN: Duration = Duration::from_secs(60);
+const ENDS_WITHIN: Duration = Duration::from_secs(5);
+/// Servers of a pooler.
+const POOL_SIZE: usize = 20;
+
+/// PgBouncer has no roles: this query of each new connection ends it at a standby, and then the next host is tried.
+const TRICK: &str = "load_balance_hosts=disable connect_query='do $$ begin if pg_is_in_recovery() then \
+                     perform pg_terminate_backend(pg_backend_pid()); end if; end $$'";
+
+/// A way from clients to the cluster.
+#[derive(Clone, Debug)]
+pub struct Contestant {
+    pub name: &'static str,
+    /// As its program prints it.
+    pub version: String,
+    program: Option<PathBuf>,
+    /// Behind `host=a,b,c` and the account.
+    database: &'static str,
+}
+
+impl Contestant {
+    /// # Errors
+    /// It cannot be run.
+    pub fn pgweir(program: &Path) -> Result<Self, String> {
+        Self::pooler("pgweir", program, "target_session_attrs=primary")
+    }
+
+    /// # Errors
+    /// It cannot be run.
+    pub fn pgbouncer(program: &Path) -> Result<Self, String> {
+        Self::pooler("PgBouncer", program, TRICK)
+    }
+
+    /// Clients that know all hosts, as libpq does with `target_session_attrs=read-write`.
+    #[must_use]
+    pub fn direct() -> Self {
+        Self { name: "direct", version: "several hosts, read-write".to_owned(), program: None, database: "" }
+    }
+
+    fn pooler(name: &'static str, program: &Path, database: &'static str) -> Result<Self, String> {
+        let version = program::version(program)?.lines().take(2).collect::<Vec<_>>().join(", ");
+        Ok(Self { name, version, program: Some(program.to_owned()), database })
+    }
+}
+
+/// A contestant at work.
+pub(crate) struct Running {
+    pub(crate) access: Access,
+    folder: Option<PathBuf>,
+    process: Option<Child>,
+}
+
+impl Running {
+    /// Starts it, and waits until it listens.
+    pub(crate) fn start(contestant: &Contestant, cluster: &Cluster, password: &str) -> Result<Self, String> {
+        let places = cluster.places();
+        let Some(original) = &contestant.program else {
+            let account = Arc::new(Account::new(ROLE, Some(password), DATABASE, "direct"));
+            return Ok(Self { access: Access::Many { places, account }, folder: None, process: None });
+        };
+        let port = free_port();
+        let room = cluster.make_room(&format!("pooler-{port}"))?;
+        let words = |error: std::io::Error| format!("cannot start {}: {error}", contestant.name);
+        program::place(original, &room.join("program"))?;
+        let ini = room.join("pooler.ini");
+        fs::write(&ini, configuration(contestant, &places, port, password)).map_err(words)?;
+        // There is a password in it.
+        fs::set_permissions(&ini, fs::Permissions::from_mode(0o600)).map_err(words)?;
+        let log = File::create(room.join("log")).map_err(words)?;
+        let mut command = Command::new(room.join("program"));
+        if let Some(user) = cluster.account() {
+            let User { uid, gid, .. } = user;
+            std::os::unix::fs::chown(&ini, Some(*uid), Some(*gid)).map_err(words)?;
+            user.apply(&mut command);
+        }
+        command.arg("pooler.ini").current_dir(&room).stdin(Stdio::null()).process_group(0);
+        command.stdout(log.try_clone().map_err(words)?).stderr(log);
+        let process = command.spawn().map_err(words)?;
+        let place = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+        let account = Arc::new(Account::new(ROLE, None, DATABASE, "ledger"));
+        let access = Access::One { place, account, patience: None };
+        let mut running = Self { access, folder: Some(room), process: Some(process) };
+        let listens = running.process.as_mut().is_some_and(|child| program::awaits_clients(child, port, STARTS_WITHIN));
+        if listens { Ok(running) } else { Err(format!("{} does not listen:\n{}", contestant.name, running.log())) }
+    }
+
+    /// Whether it runs as it did when it was started.
+    pub(crate) fn is_alive(&mut self) -> bool {
+        self.process.as_mut().is_none_or(|process| matches!(process.try_wait(), Ok(None)))
+    }
+
+    /// What it has written.
+    pub(crate) fn log(&self) -> String {
+        let log = self.folder.as_ref().and_then(|folder| fs::read(folder.join("log")).ok()).unwrap_or_default();
+        String::from_utf8_lossy(&log).into_owned()
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if let Some(process) = &mut self.process {
+            program::end(process, Signal::QUIT, ENDS_WITHIN);
+        }
+    }
+}
+
+fn configuration(contestant: &Contestant, places: &[SocketAddr], port: u16, password: &str) -> String {
+    let hosts: Vec<String> = places.iter().map(|place| place.ip().to_string()).collect();
+    let (hosts, server_port) = (hosts.join(","), places[0].port());
+    format!(
+        "[databases]\n{DATABASE} = host={hosts} port={server_port} user={ROLE} password={password} {}\n\
+         [pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = {port}\nunix_socket_dir =\nauth_type = any\npool_mode = transaction\n\
+         max_client_conn = 2000\ndefault_pool_size = {POOL_SIZE}\nserver_login_retry = 1\ntcp_user_timeout = 5000\n",
+        contestant.database
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_poolers_have_the_same_file_but_for_their_way_to_the_primary() {
+        let places = [11, 12].map(|last| SocketAddr::from((Ipv4Addr::new(127, 0, 0, last), 5432)));
+        let of = |database| Contestant { database, ..Contestant::direct() };
+        let text = configuration(&of("target_session_attrs=primary"), &places, 6432, "secret");
+        let line = "postgres = host=127.0.0.11,127.0.0.12 port=5432 user=ledger password=secret target_session_attrs=primary\n";
+        assert!(text.contains(line), "{text}");
+        let other = configuration(&of(TRICK), &places, 6432, "secret");
+        assert_eq!(other.replace(TRICK, "target_session_attrs=primary"), text);
+    }
+}

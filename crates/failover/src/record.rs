@@ -1,0 +1,87 @@
+//! A folder for the outcomes of many runs: a line of JSON for each run, all requests that were not simply committed, and the table.
+
+use std::fmt::Write as _;
+use std::fs::{self, File};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+use measure::machine::{load_average, said};
+use serde_json::{Value, json};
+
+use crate::clients::Told;
+use crate::outcome::Outcome;
+use crate::run::Played;
+use crate::table::table;
+
+/// A folder that runs are added to.
+#[derive(Debug)]
+pub struct Record {
+    folder: PathBuf,
+}
+
+const RUNS: &str = "runs.jsonl";
+
+impl Record {
+    /// Makes the folder, unless it is there.
+    ///
+    /// # Errors
+    /// It cannot be made.
+    pub fn open(folder: &Path) -> Result<Self, String> {
+        fs::create_dir_all(folder).map_err(|error| format!("cannot make {}: {error}", folder.display()))?;
+        Ok(Self { folder: folder.to_owned() })
+    }
+
+    /// Adds a run, and writes the table anew. A run that is interrupted later leaves what it had.
+    ///
+    /// # Errors
+    /// A file cannot be written.
+    pub fn add(&self, played: &Played) -> Result<(), String> {
+        let words = |error: io::Error| format!("cannot write into {}: {error}", self.folder.display());
+        let number = self.outcomes()?.len() + 1;
+        let mut line = played.outcome.to_json();
+        line["run"] = number.into();
+        line["date"] = said("date", &["-u", "+%Y-%m-%dT%H:%M:%SZ"]).into();
+        line["load_average"] = load_average().into();
+        let path = self.folder.join(RUNS);
+        let mut runs = File::options().create(true).append(true).open(path).map_err(words)?;
+        writeln!(runs, "{line}").map_err(words)?;
+        let name = format!("{number}-{}-{}", played.outcome.case.replace(' ', "-"), played.outcome.contestant);
+        fs::write(self.folder.join(format!("{name}.jsonl")), requests(played)).map_err(words)?;
+        fs::write(self.folder.join(format!("{name}.log")), &played.log).map_err(words)?;
+        fs::write(self.folder.join("table.md"), table(&self.outcomes()?)).map_err(words)
+    }
+
+    /// All runs so far.
+    ///
+    /// # Errors
+    /// A line is no outcome.
+    pub fn outcomes(&self) -> Result<Vec<Outcome>, String> {
+        let Ok(text) = fs::read_to_string(self.folder.join(RUNS)) else { return Ok(Vec::new()) };
+        let read = |line: &str| {
+            let value: Value = serde_json::from_str(line).map_err(|error| error.to_string())?;
+            Outcome::of_json(&value)
+        };
+        text.lines().map(read).collect()
+    }
+}
+
+/// Every request, a line each.
+fn requests(played: &Played) -> String {
+    let mut text = String::new();
+    for request in played.seen.iter().flat_map(|client| &client.requests) {
+        let (told, code) = match &request.told {
+            Told::Committed => ("committed", ""),
+            Told::Failed { code, first: true } => ("failed before it began", code.as_str()),
+            Told::Failed { code, first: false } => ("failed", code.as_str()),
+            Told::Ended { code } => ("ended", code.as_str()),
+            Told::Unknown { code } => ("unknown", code.as_str()),
+            Told::Nothing => ("nothing", ""),
+        };
+        let line = json!({
+            "client": request.client, "id": request.id, "kind": request.kind.name(), "sent_s": request.sent,
+            "told_s": request.told_at, "told": told, "code": code,
+        });
+        writeln!(text, "{line}").expect("a text takes any line");
+    }
+    text
+}

@@ -1,0 +1,154 @@
+//! One run: a contestant, its clients, and a fault.
+//!
+//! ```text
+//!   healed cluster ──► clients at work ──► fault ──► direct writers recover ──► clients are served ──► end ──► healed ──► verdict
+//! ```
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use demo::random_password;
+use measure::interrupt;
+use measure::login::Account;
+
+use crate::case::{Case, Fault};
+use crate::clients::{Clients, Seen};
+use crate::cluster::Cluster;
+use crate::contestant::{Contestant, Running};
+use crate::ledger::{self, DATABASE, Ledger, ROLE};
+use crate::outcome::{Outage, Outcome};
+use crate::probe::Probe;
+
+/// All clients log in and have a commit in a second or two.
+const WORKS_WITHIN: Duration = Duration::from_secs(60);
+/// Patroni promotes another host after its `ttl` of 20 s, and a little.
+const RECOVERS_WITHIN: Duration = Duration::from_secs(90);
+/// A client that has no commit so long after the server's recovery counts as never served again.
+const SERVED_WITHIN: Duration = Duration::from_secs(15);
+/// A host that was frozen wakes up so long after another one has become the primary.
+const WAKES_AFTER: Duration = Duration::from_secs(5);
+/// How long two primaries are observed, and clients after the end of any other case.
+const TWO_FOR: Duration = Duration::from_secs(10);
+const STAYS_FOR: Duration = Duration::from_secs(2);
+/// For what is under way at the end.
+const GRACE: Duration = Duration::from_secs(5);
+const LOOKS_EVERY: Duration = Duration::from_millis(20);
+
+/// What is to be run.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    pub case: Case,
+    pub contestant: Contestant,
+    pub clients: usize,
+}
+
+/// An outcome, and what each client has seen.
+pub struct Played {
+    pub outcome: Outcome,
+    pub seen: Vec<Seen>,
+    /// What the contestant has written.
+    pub log: String,
+}
+
+/// Plays a run on a cluster, which is whole afterwards.
+///
+/// # Errors
+/// The cluster or the contestant does not work before the fault, or the cluster does not recover; the run was interrupted.
+pub fn play(cluster: &mut Cluster, plan: &Plan) -> Result<Played, String> {
+    cluster.heal()?;
+    let password = random_password();
+    ledger::prepare(cluster, plan.clients, &password)?;
+    let mut running = Running::start(&plan.contestant, cluster, &password)?;
+    let began = Instant::now();
+    let account = Arc::new(Account::new(ROLE, Some(&password), DATABASE, "probe"));
+    let probe = Probe::start(&cluster.places(), &account, began);
+    let clients = Clients::start(&running.access, plan.clients, began)?;
+    let now = || began.elapsed().as_secs_f64();
+    let works = || clients.without_commit_since(0.0) == 0 && probe.last(|_| true).is_some();
+    if !wait(WORKS_WITHIN, works)? {
+        let idle = clients.without_commit_since(0.0);
+        return Err(format!("{idle} clients without a commit before the fault; {} wrote:\n{}", running_name(plan), running.log()));
+    }
+    let mut began_fault = 0.0;
+    let fault = plan.case.inflict(cluster, || began_fault = now())?;
+    await_recovery(cluster, plan.case, fault, began_fault, &probe, &clients, began)?;
+    let seen = clients.finish(GRACE);
+    let log = running.log();
+    let is_alive = running.is_alive();
+    drop(running);
+    let writes = probe.stop();
+    if plan.case == Case::Two {
+        cluster.pause(false)?;
+    }
+    cluster.heal()?;
+    let mut outcome = Outcome {
+        case: plan.case.name().to_owned(),
+        contestant: plan.contestant.name.to_owned(),
+        version: plan.contestant.version.clone(),
+        verdict: Ledger::read(cluster)?.judge(seen.iter().flat_map(|client| &client.requests)),
+        ..Outcome::default()
+    };
+    outcome.count(&seen);
+    let is_new = |host: usize| host != fault.old;
+    let new: Option<&dyn Fn(usize) -> bool> = if plan.case.moves() { Some(&is_new) } else { None };
+    let outage = if plan.case == Case::Two { None } else { Outage::find(&writes, began_fault, new) };
+    outcome.time(&seen, began_fault, outage);
+    if !is_alive {
+        return Err(format!("{} has ended; it wrote:\n{log}", plan.contestant.name));
+    }
+    Ok(Played { outcome, seen, log })
+}
+
+fn running_name(plan: &Plan) -> &'static str {
+    plan.contestant.name
+}
+
+/// Returns when the server has recovered and all clients are served again, or when it is clear that some are not.
+fn await_recovery(
+    cluster: &Cluster,
+    case: Case,
+    fault: Fault,
+    since: f64,
+    probe: &Probe,
+    clients: &Clients,
+    began: Instant,
+) -> Result<(), String> {
+    if case == Case::Two {
+        let second = fault.second.expect("a second host was promoted");
+        let both = || [fault.old, second].iter().all(|wanted| probe.last(|host| host == *wanted).is_some_and(|told| told > since));
+        if !wait(RECOVERS_WITHIN, both)? {
+            return Err("there are not two hosts that take writes".to_owned());
+        }
+        return stay(TWO_FOR);
+    }
+    // What is done in place has been done by now.
+    let since = if case.moves() { since } else { began.elapsed().as_secs_f64() };
+    let recovered = || probe.last(|host| !case.moves() || host != fault.old).filter(|told| *told > since);
+    if !wait(RECOVERS_WITHIN, || recovered().is_some())? {
+        return Err(format!("no host could be written to {} s after the fault", RECOVERS_WITHIN.as_secs()));
+    }
+    let own = recovered().expect("it was there a moment ago");
+    if case == Case::Zombie {
+        stay(WAKES_AFTER)?;
+        cluster.thaw(fault.old);
+    }
+    wait(SERVED_WITHIN, || clients.without_commit_since(own) == 0)?;
+    stay(if case == Case::Zombie { WAKES_AFTER } else { STAYS_FOR })
+}
+
+fn stay(time: Duration) -> Result<(), String> {
+    wait(time, || false).map(drop)
+}
+
+/// Whether it was so before the time was up.
+fn wait(time: Duration, mut is_so: impl FnMut() -> bool) -> Result<bool, String> {
+    let until = Instant::now() + time;
+    while !is_so() {
+        interrupt::check()?;
+        if Instant::now() > until {
+            return Ok(false);
+        }
+        std::thread::sleep(LOOKS_EVERY);
+    }
+    Ok(true)
+}

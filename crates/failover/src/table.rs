@@ -1,0 +1,117 @@
+//! Outcomes as a table in Markdown: a row for each case and contestant, with the range of its runs.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use measure::statistics::Range;
+
+use crate::case::Case;
+use crate::outcome::Outcome;
+
+/// A code with a count below this part of its row's errors is not named.
+const HEAD: &str = "| case | contestant | runs | errors told | logins refused | held, told | dropped | unknown (done) | lost / doubled / ghost / torn \
+                    | idle lost | never served | server's own, s | first commit: own + s | last client: own + s | longest wait, s |\n\
+                    |---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|\n";
+
+/// In the order of the cases, and of contestants as they came.
+#[must_use]
+pub fn table(outcomes: &[Outcome]) -> String {
+    let mut text = HEAD.to_owned();
+    for case in Case::ALL {
+        let mut names: Vec<&str> = Vec::new();
+        for outcome in outcomes.iter().filter(|outcome| outcome.case == case.name()) {
+            if !names.contains(&outcome.contestant.as_str()) {
+                names.push(&outcome.contestant);
+            }
+        }
+        for name in names {
+            let runs = outcomes.iter().filter(|outcome| outcome.case == case.name() && outcome.contestant == name);
+            row(&mut text, &runs.collect::<Vec<_>>());
+        }
+    }
+    text
+}
+
+fn row(text: &mut String, runs: &[&Outcome]) {
+    let of = |count: fn(&Outcome) -> u64| counts(&runs.iter().map(|run| count(run)).collect::<Vec<_>>());
+    let codes = |pick: fn(&Outcome) -> &BTreeMap<String, u64>| by_code(&runs.iter().map(|run| pick(run)).collect::<Vec<_>>());
+    let seconds = |pick: fn(&Outcome) -> Option<f64>| range(runs.iter().map(|run| pick(run)).collect());
+    let wrong = [
+        of(|run| run.verdict.lost),
+        of(|run| run.verdict.doubled),
+        of(|run| run.verdict.ghost),
+        of(|run| run.verdict.torn),
+    ];
+    let cells = [
+        runs[0].case.clone(),
+        runs[0].contestant.clone(),
+        runs.len().to_string(),
+        codes(|run| &run.errors),
+        codes(|run| &run.login_errors),
+        of(|run| run.held_told),
+        of(|run| run.dropped),
+        format!("{} ({})", of(|run| run.verdict.unknown), of(|run| run.verdict.unknown_done)),
+        wrong.join(" / "),
+        format!("{} of {}", of(|run| run.idle_lost), of(|run| run.idle)),
+        of(|run| run.never),
+        seconds(|run| run.seconds.own),
+        seconds(|run| run.seconds.first),
+        seconds(|run| run.seconds.last),
+        seconds(|run| Some(run.seconds.wait)),
+    ];
+    writeln!(text, "| {} |", cells.join(" | ")).expect("a text takes any line");
+}
+
+/// `7`, or `3 to 9` of several runs.
+fn counts(each: &[u64]) -> String {
+    let (low, high) = (each.iter().min().copied().unwrap_or(0), each.iter().max().copied().unwrap_or(0));
+    if low == high { low.to_string() } else { format!("{low} to {high}") }
+}
+
+/// The sum, and the codes with the most first: `12 to 14: 8006 × 10, …`.
+fn by_code(each: &[&BTreeMap<String, u64>]) -> String {
+    let all = counts(&each.iter().map(|run| run.values().sum()).collect::<Vec<_>>());
+    let mut codes: Vec<&String> = each.iter().flat_map(|run| run.keys()).collect();
+    codes.sort();
+    codes.dedup();
+    let of = |code: &String| each.iter().map(|run| run.get(code).copied().unwrap_or(0)).collect::<Vec<_>>();
+    codes.sort_by_key(|code| std::cmp::Reverse(of(code).into_iter().sum::<u64>()));
+    let named: Vec<String> = codes.into_iter().map(|code| format!("{code} × {}", counts(&of(code)))).collect();
+    if named.is_empty() { all } else { format!("{all}: {}", named.join(", ")) }
+}
+
+/// The median, and the range behind it of several runs. A run without the figure shows as a dash.
+fn range(each: Vec<Option<f64>>) -> String {
+    let (all, known) = (each.len(), each.into_iter().flatten().collect::<Vec<f64>>());
+    let missing = if known.len() < all && !known.is_empty() { format!("; {} ×", all - known.len()) + " –" } else { String::new() };
+    match Range::of(known) {
+        None => "–".to_owned(),
+        Some(Range { median, .. }) if all == 1 => format!("{median:.1}"),
+        Some(Range { median, low, high }) => format!("{median:.1} ({low:.1} to {high:.1}{missing})"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ledger::Verdict;
+    use crate::outcome::Seconds;
+
+    #[test]
+    fn a_row_has_the_ranges_of_its_runs() {
+        let run = |count: u64, last: Option<f64>| Outcome {
+            case: "kill9".to_owned(),
+            contestant: "pgweir".to_owned(),
+            clients: 20,
+            errors: [("08006".to_owned(), count), ("08007".to_owned(), 1)].into(),
+            idle: 6,
+            verdict: Verdict { unknown: 1, ..Verdict::default() },
+            seconds: Seconds { own: Some(19.0), first: Some(0.25), last, wait: 20.0 },
+            ..Outcome::default()
+        };
+        let text = table(&[run(3, Some(1.0)), run(5, None)]);
+        let row = "| kill9 | pgweir | 2 | 4 to 6: 08006 × 3 to 5, 08007 × 1 | 0 | 0 | 0 | 1 (0) | 0 / 0 / 0 / 0 | 0 of 6 | 0 \
+                   | 19.0 (19.0 to 19.0) | 0.2 (0.2 to 0.2) | 1.0 (1.0 to 1.0; 1 × –) | 20.0 (20.0 to 20.0) |\n";
+        assert!(text.ends_with(row), "{text}");
+    }
+}
