@@ -104,3 +104,26 @@ impl Drop for Guard {
         let _ = self.shell.wait();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whatever_runs_in_a_folder_ends_when_nobody_is_left_to_dismiss_the_guard() {
+        let folder = std::env::temp_dir().join(format!("pgweir-guarded-{}", std::process::id()));
+        std::fs::create_dir_all(folder.join("below")).expect("the number is ours");
+        let folder = std::fs::canonicalize(folder).expect("it is there");
+        let sleep = |folder: &Path| Command::new("/bin/sleep").arg("600").current_dir(folder).spawn().expect("a sleep");
+        let (mut inside, mut outside) = (sleep(&folder.join("below")), sleep(Path::new("/")));
+        let mut guard = Guard::of_folder(&folder, None).expect("there is a shell");
+        // As the kernel does it when this process is killed.
+        drop(guard.pipe.take());
+        guard.shell.wait().expect("it is our child");
+        std::mem::forget(guard);
+        let ended = inside.wait().expect("it is our child");
+        assert!(!ended.success() && !folder.exists());
+        assert!(outside.try_wait().expect("it is our child").is_none(), "it is none of the guard's");
+        outside.kill().and_then(|()| outside.wait()).expect("it is ours");
+    }
+}

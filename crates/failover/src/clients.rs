@@ -94,7 +94,7 @@ pub struct Seen {
     pub login_errors: BTreeMap<String, u64>,
     /// Connections that ended.
     pub dropped: u64,
-    /// An idle client whose connection was no longer there.
+    /// An idle client whose connection was no longer there, or no longer served.
     pub idle_lost: bool,
     /// It waited for an answer until the run was cut short.
     pub hung: bool,
@@ -207,9 +207,7 @@ impl Client {
             thread::sleep(LOOKS_EVERY);
         }
         let Some(open) = session else { return };
-        let dropped = self.seen.dropped;
-        self.request(open);
-        self.seen.idle_lost = self.seen.dropped > dropped;
+        self.seen.idle_lost = !self.request(open);
     }
 
     fn log_in(&mut self) -> Option<Session> {

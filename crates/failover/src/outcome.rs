@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use crate::clients::{Kind, Seen, Told};
 use crate::ledger::Verdict;
 use crate::probe::Write;
+use crate::session::SILENT;
 
 /// A gap between two direct writes that is no outage: a checkpoint, a busy machine.
 const GAP_MIN: f64 = 0.5;
@@ -95,6 +96,8 @@ impl Outcome {
                         add(&mut self.errors, code, 1);
                         self.held_told += u64::from(*first);
                     }
+                    // Cut short by the end of the run: nothing was told.
+                    Told::Unknown { code } if code == SILENT => {}
                     Told::Ended { code } | Told::Unknown { code } => add(&mut self.errors, code, 1),
                     Told::Nothing => {}
                 }

@@ -67,7 +67,7 @@ pub fn play(cluster: &mut Cluster, plan: &Plan) -> Result<Played, String> {
     let works = || clients.without_commit_since(0.0) == 0 && probe.last(|_| true).is_some();
     if !wait(WORKS_WITHIN, works)? {
         let idle = clients.without_commit_since(0.0);
-        return Err(format!("{idle} clients without a commit before the fault; {} wrote:\n{}", running_name(plan), running.log()));
+        return Err(format!("{idle} clients without a commit before the fault; {} wrote:\n{}", plan.contestant.name, running.log()));
     }
     let mut began_fault = 0.0;
     let fault = plan.case.inflict(cluster, || began_fault = now())?;
@@ -97,10 +97,6 @@ pub fn play(cluster: &mut Cluster, plan: &Plan) -> Result<Played, String> {
         return Err(format!("{} has ended; it wrote:\n{log}", plan.contestant.name));
     }
     Ok(Played { outcome, seen, log })
-}
-
-fn running_name(plan: &Plan) -> &'static str {
-    plan.contestant.name
 }
 
 /// Returns when the server has recovered and all clients are served again, or when it is clear that some are not.

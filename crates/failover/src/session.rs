@@ -60,12 +60,15 @@ impl fmt::Display for Refusal {
     }
 }
 
+/// The word for an answer that was not awaited to its end.
+pub(crate) const SILENT: &str = "silent";
+
 /// The SQLSTATE that a connection ended with, or how it ended.
 pub(crate) fn code_of(gone: &Gone) -> String {
     match (&gone.error, gone.how.kind()) {
         (Some(error), _) => error.sqlstate.clone(),
         (None, ErrorKind::ConnectionRefused) => "refused".to_owned(),
-        (None, ErrorKind::TimedOut | ErrorKind::WouldBlock) => "silent".to_owned(),
+        (None, ErrorKind::TimedOut | ErrorKind::WouldBlock) => SILENT.to_owned(),
         (None, _) => "closed".to_owned(),
     }
 }

@@ -8,7 +8,6 @@ use measure::statistics::Range;
 use crate::case::Case;
 use crate::outcome::Outcome;
 
-/// A code with a count below this part of its row's errors is not named.
 const HEAD: &str = "| case | contestant | runs | errors told | logins refused | held, told | dropped | unknown (done) | lost / doubled / ghost / torn \
                     | idle lost | never served | server's own, s | first commit: own + s | last client: own + s | longest wait, s |\n\
                     |---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|\n";

@@ -7,4 +7,5 @@ mod frozen;
 mod hostile;
 mod hosts;
 mod outcomes;
+mod patroni;
 mod roles;

@@ -99,6 +99,7 @@ const LAYERS: &[(&str, &[&str])] = &[
         ],
     ),
     ("bench", &["client", "demo", "measure"]),
+    ("failover", &["client", "demo", "measure"]),
     ("outer", &["client", "demo", "measure"]),
     ("regress", &["demo", "outer"]),
     (
