@@ -26,6 +26,8 @@ help:
 	@echo '  make programs  random programs of COPY, errors, pipelines and illegal messages: is each answered as by PostgreSQL? (make programs TIME=600)'
 	@echo '  make test-regress  PostgreSQL'\''s own regression suites through pgweir (make test-regress ARGS=--help)'
 	@echo '  make bench     measure against PgBouncer and a direct connection, half an hour (make bench ARGS=--help)'
+	@echo '  make failover  a PostgreSQL cluster under Patroni that fails in seven ways, and what clients of pgweir, of PgBouncer and of no pooler see:'
+	@echo '                 twenty-five minutes (make failover ARGS="--cases switchover", make failover ARGS=--help)'
 	@echo '  make ab BEFORE=PROGRAM'
 	@echo '                 an earlier build of pgweir beside this tree and PgBouncer: is the change worth it? (see crates/bench/README.md)'
 	@echo '  make manual    the manual as a site, target/manual/index.html'
@@ -93,6 +95,13 @@ lint: toolchain
 
 bench: shipped
 	$(CARGO) run --release -p bench -- --built $(ARGS)
+
+# `cut` needs root: make failover ARGS="--cases cut".
+.PHONY: failover
+failover: shipped
+	@tools/patroni > /dev/null
+	@crates/bench/fetch-pgbouncer > /dev/null
+	$(CARGO) run --release -p failover -- --pgweir $(TARGET)/dist/pgweir $(ARGS)
 
 .PHONY: named
 named:

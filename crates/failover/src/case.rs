@@ -40,16 +40,8 @@ pub struct Fault {
 }
 
 impl Case {
-    pub const ALL: [Case; 8] = [
-        Case::Switchover,
-        Case::Kill9,
-        Case::Frozen,
-        Case::Zombie,
-        Case::Etcd,
-        Case::Restart,
-        Case::Cut,
-        Case::Two,
-    ];
+    pub const ALL: [Case; 8] =
+        [Case::Switchover, Case::Kill9, Case::Frozen, Case::Zombie, Case::Etcd, Case::Restart, Case::Cut, Case::Two];
 
     #[must_use]
     pub fn name(self) -> &'static str {

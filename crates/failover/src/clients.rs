@@ -1,7 +1,7 @@
 //! Clients of a ledger: every request has an id of its own, so that the ledger shows afterwards what became of it.
 //!
 //! ```text
-//!   a third    blocks   begin; insert the id; update an account; commit
+//!   a third    blocks   begin; insert the id; 50 ms of the application's own work; update an account; commit
 //!   a third    calls    one statement that writes both
 //!   a third    idle     a call at the beginning, and one on the same connection at the end
 //! ```
@@ -19,6 +19,8 @@ use measure::statistics::Seeded;
 
 use crate::session::{Access, Session, code_of};
 
+/// Within a block, the application's own work: so that some clients are in a block at any time, whatever the machine is.
+const WORKS: Duration = Duration::from_millis(50);
 /// Between two requests of a client.
 const THINKS_MS: usize = 300;
 /// Before another login, after one that failed.
@@ -273,6 +275,9 @@ fn block(session: &mut Session, id: u64, client: usize) -> (Told, bool) {
     let update = format!("update accounts set entries = entries + 1 where client = {client}");
     for (number, statement) in ["begin", &insert, &update].into_iter().enumerate() {
         let first = number == 0;
+        if statement == update {
+            thread::sleep(WORKS);
+        }
         match session.query(statement) {
             Err(gone) => return (Told::Ended { code: code_of(&gone) }, false),
             Ok(answer) => {

@@ -20,8 +20,10 @@ use crate::session::Access;
 
 const STARTS_WITHIN: Duration = Duration::from_secs(60);
 const ENDS_WITHIN: Duration = Duration::from_secs(5);
-/// Servers of a pooler.
-const POOL_SIZE: usize = 20;
+/// A pooler has a server for so many clients, of which a third is idle.
+const CLIENTS_OF_A_SERVER: usize = 10;
+/// With fewer servers hardly any would be in a transaction when the fault comes.
+const SERVERS_MIN: usize = 5;
 
 /// PgBouncer has no roles: this query of each new connection ends it at a standby, and then the next host is tried.
 const TRICK: &str = "load_balance_hosts=disable connect_query='do $$ begin if pg_is_in_recovery() then \
@@ -45,6 +47,12 @@ impl Contestant {
         Self::pooler("pgweir", program, "target_session_attrs=primary")
     }
 
+    /// The same with words about its build, such as its commit.
+    #[must_use]
+    pub fn of_build(self, build: &str) -> Self {
+        Self { version: format!("{}, {build}", self.version), ..self }
+    }
+
     /// # Errors
     /// It cannot be run.
     pub fn pgbouncer(program: &Path) -> Result<Self, String> {
@@ -58,7 +66,10 @@ impl Contestant {
     }
 
     fn pooler(name: &'static str, program: &Path, database: &'static str) -> Result<Self, String> {
-        let version = program::version(program)?.lines().take(2).collect::<Vec<_>>().join(", ");
+        // pgweir says first which PgBouncer it is like.
+        let printed = program::version(program)?;
+        let own = printed.lines().find(|line| line.starts_with("pgweir "));
+        let version = own.or(printed.lines().next()).unwrap_or_default().to_owned();
         Ok(Self { name, version, program: Some(program.to_owned()), database })
     }
 }
@@ -72,18 +83,23 @@ pub(crate) struct Running {
 
 impl Running {
     /// Starts it, and waits until it listens.
-    pub(crate) fn start(contestant: &Contestant, cluster: &Cluster, password: &str) -> Result<Self, String> {
+    pub(crate) fn start(
+        contestant: &Contestant,
+        cluster: &Cluster,
+        clients: usize,
+        password: &str,
+    ) -> Result<Self, String> {
         let places = cluster.places();
         let Some(original) = &contestant.program else {
             let account = Arc::new(Account::new(ROLE, Some(password), DATABASE, "direct"));
             return Ok(Self { access: Access::Many { places, account }, folder: None, process: None });
         };
-        let port = free_port();
+        let (port, servers) = (free_port(), SERVERS_MIN.max(clients / CLIENTS_OF_A_SERVER));
         let room = cluster.make_room(&format!("pooler-{port}"))?;
         let words = |error: std::io::Error| format!("cannot start {}: {error}", contestant.name);
         program::place(original, &room.join("program"))?;
         let ini = room.join("pooler.ini");
-        fs::write(&ini, configuration(contestant, &places, port, password)).map_err(words)?;
+        fs::write(&ini, configuration(contestant, &places, (port, servers), password)).map_err(words)?;
         // There is a password in it.
         fs::set_permissions(&ini, fs::Permissions::from_mode(0o600)).map_err(words)?;
         let log = File::create(room.join("log")).map_err(words)?;
@@ -124,13 +140,18 @@ impl Drop for Running {
     }
 }
 
-fn configuration(contestant: &Contestant, places: &[SocketAddr], port: u16, password: &str) -> String {
+fn configuration(
+    contestant: &Contestant,
+    places: &[SocketAddr],
+    (port, servers): (u16, usize),
+    password: &str,
+) -> String {
     let hosts: Vec<String> = places.iter().map(|place| place.ip().to_string()).collect();
     let (hosts, server_port) = (hosts.join(","), places[0].port());
     format!(
         "[databases]\n{DATABASE} = host={hosts} port={server_port} user={ROLE} password={password} {}\n\
          [pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = {port}\nunix_socket_dir =\nauth_type = any\npool_mode = transaction\n\
-         max_client_conn = 2000\ndefault_pool_size = {POOL_SIZE}\nserver_login_retry = 1\ntcp_user_timeout = 5000\n",
+         max_client_conn = 2000\ndefault_pool_size = {servers}\nserver_login_retry = 1\ntcp_user_timeout = 5000\n",
         contestant.database
     )
 }
@@ -143,10 +164,10 @@ mod tests {
     fn both_poolers_have_the_same_file_but_for_their_way_to_the_primary() {
         let places = [11, 12].map(|last| SocketAddr::from((Ipv4Addr::new(127, 0, 0, last), 5432)));
         let of = |database| Contestant { database, ..Contestant::direct() };
-        let text = configuration(&of("target_session_attrs=primary"), &places, 6432, "secret");
+        let text = configuration(&of("target_session_attrs=primary"), &places, (6432, 20), "secret");
         let line = "postgres = host=127.0.0.11,127.0.0.12 port=5432 user=ledger password=secret target_session_attrs=primary\n";
         assert!(text.contains(line), "{text}");
-        let other = configuration(&of(TRICK), &places, 6432, "secret");
+        let other = configuration(&of(TRICK), &places, (6432, 20), "secret");
         assert_eq!(other.replace(TRICK, "target_session_attrs=primary"), text);
     }
 }

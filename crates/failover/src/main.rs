@@ -8,7 +8,7 @@ use std::time::Instant;
 use clap::Parser;
 use failover::network::Network;
 use failover::record::Record;
-use failover::{Case, Cluster, Contestant, Plan, Stock, play, table};
+use failover::{Case, Cluster, Contestant, Plan, Stock, play};
 use measure::interrupt;
 
 /// Lets a PostgreSQL cluster under Patroni fail, and shows what its clients see.
@@ -17,6 +17,9 @@ struct Options {
     /// The pgweir to measure; else $PGWEIR_BIN
     #[arg(long)]
     pgweir: Option<PathBuf>,
+    /// Words about that build for the record, such as its commit
+    #[arg(long)]
+    build: Option<String>,
     /// The PgBouncer beside it; else $PGBOUNCER
     #[arg(long)]
     pgbouncer: Option<PathBuf>,
@@ -58,13 +61,14 @@ fn main() -> ExitCode {
 fn run(options: &Options) -> Result<bool, String> {
     let record = Record::open(&options.out)?;
     if options.table {
-        print!("{}", table::table(&record.outcomes()?));
+        print!("{}", record.page()?);
         return Ok(true);
     }
     let named = options.cases.iter().map(|name| Case::parse(name)).collect::<Result<Vec<_>, _>>()?;
     let usual = || Case::ALL.into_iter().filter(|case| !case.needs_cables()).collect();
     let cases: Vec<Case> = if named.is_empty() { usual() } else { named };
-    let contestants = options.contestants.iter().map(|name| contestant(name, options)).collect::<Result<Vec<_>, _>>()?;
+    let contestants =
+        options.contestants.iter().map(|name| contestant(name, options)).collect::<Result<Vec<_>, _>>()?;
     interrupt::listen(interrupt::WITH_THE_TERMINAL)?;
     let stock = Stock::find()?;
     let needs_cables = options.namespaces || cases.iter().any(|case| case.needs_cables());
@@ -77,7 +81,8 @@ fn run(options: &Options) -> Result<bool, String> {
     let mut is_whole = true;
     for case in cases {
         for turn in 0..options.rounds as usize * contestants.len() {
-            let plan = Plan { case, contestant: contestants[turn % contestants.len()].clone(), clients: options.clients };
+            let plan =
+                Plan { case, contestant: contestants[turn % contestants.len()].clone(), clients: options.clients };
             let began = Instant::now();
             eprint!("{}, {}: ", case.name(), plan.contestant.name);
             match play(&mut cluster, &plan) {
@@ -96,7 +101,7 @@ fn run(options: &Options) -> Result<bool, String> {
             }
         }
     }
-    print!("{}", table::table(&record.outcomes()?));
+    print!("{}", record.page()?);
     Ok(is_whole)
 }
 
@@ -106,7 +111,10 @@ fn contestant(name: &str, options: &Options) -> Result<Contestant, String> {
         found.ok_or_else(|| format!("where is {name}? --{name} or ${variable}"))
     };
     match name {
-        "pgweir" => Contestant::pgweir(&program(&options.pgweir, "PGWEIR_BIN")?),
+        "pgweir" => {
+            let pgweir = Contestant::pgweir(&program(&options.pgweir, "PGWEIR_BIN")?)?;
+            Ok(options.build.iter().fold(pgweir, |pgweir, build| pgweir.of_build(build)))
+        }
         "pgbouncer" => {
             let built = Path::new(".cache/pgbouncer/pgbouncer").to_owned();
             program(&options.pgbouncer, "PGBOUNCER").or(Ok(built)).and_then(|path| Contestant::pgbouncer(&path))

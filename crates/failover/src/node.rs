@@ -86,7 +86,11 @@ impl Node {
         let (python, module) = programs.patroni();
         let mut command = network.command(self.number, &python, account);
         command.args(module).arg("patroni.json").current_dir(&self.folder).stdin(Stdio::null());
-        command.env_clear().env("PATH", "/usr/bin:/bin").env("LC_ALL", "C.UTF-8").env("PYTHONPATH", programs.python_path());
+        command
+            .env_clear()
+            .env("PATH", "/usr/bin:/bin")
+            .env("LC_ALL", "C.UTF-8")
+            .env("PYTHONPATH", programs.python_path());
         command.env("PYTHONDONTWRITEBYTECODE", "1").env("HOME", &self.folder);
         command.stdout(log.try_clone().map_err(words)?).stderr(log);
         // A terminal's Ctrl-C is for this program, which ends the cluster in order.

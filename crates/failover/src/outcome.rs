@@ -117,7 +117,8 @@ impl Outcome {
         let is_idle = |client: &&Seen| client.requests.first().is_some_and(|request| request.kind == Kind::Idle);
         self.idle = seen.iter().filter(is_idle).count() as u64;
         let Some(outage) = outage else { return };
-        let after = |client: &Seen| commits(client).into_iter().map(|(_, told)| told).find(|told| *told > outage.later());
+        let after =
+            |client: &Seen| commits(client).into_iter().map(|(_, told)| told).find(|told| *told > outage.later());
         let firsts: Vec<Option<f64>> = seen.iter().filter(|client| !is_idle(client)).map(after).collect();
         self.never = firsts.iter().filter(|first| first.is_none()).count() as u64;
         let served = || firsts.iter().flatten().map(|first| first - outage.to);
@@ -206,7 +207,8 @@ mod tests {
     #[test]
     fn times_are_beside_the_direct_writers() {
         let told = |kind, times: &[f64]| {
-            let request = |at: &f64| Request { client: 0, id: 0, kind, sent: at - 0.1, told_at: *at, told: Told::Committed };
+            let request =
+                |at: &f64| Request { client: 0, id: 0, kind, sent: at - 0.1, told_at: *at, told: Told::Committed };
             Seen { requests: times.iter().map(request).collect(), ..Seen::default() }
         };
         let seen = [told(Kind::Block, &[1.0, 5.5]), told(Kind::Call, &[0.9, 1.1, 6.0]), told(Kind::Idle, &[0.5])];

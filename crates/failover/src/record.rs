@@ -6,6 +6,7 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 use measure::machine::{load_average, said};
+use measure::process::cores;
 use serde_json::{Value, json};
 
 use crate::clients::Told;
@@ -48,7 +49,31 @@ impl Record {
         let name = format!("{number}-{}-{}", played.outcome.case.replace(' ', "-"), played.outcome.contestant);
         fs::write(self.folder.join(format!("{name}.jsonl")), requests(played)).map_err(words)?;
         fs::write(self.folder.join(format!("{name}.log")), &played.log).map_err(words)?;
-        fs::write(self.folder.join("table.md"), table(&self.outcomes()?)).map_err(words)
+        fs::write(self.folder.join("table.md"), self.page()?).map_err(words)
+    }
+
+    /// The table, below what was measured and where.
+    ///
+    /// # Errors
+    /// A line is no outcome.
+    pub fn page(&self) -> Result<String, String> {
+        let outcomes = self.outcomes()?;
+        let mut versions: Vec<String> = Vec::new();
+        for Outcome { contestant, version, .. } in &outcomes {
+            let line = format!("* {contestant}: {version}\n");
+            if !versions.contains(&line) {
+                versions.push(line);
+            }
+        }
+        let clients = outcomes.iter().map(|outcome| outcome.clients).max().unwrap_or(0);
+        let kernel = said("uname", &["-sr"]).unwrap_or_default();
+        Ok(format!(
+            "# Failovers of a cluster under Patroni\n\nMade by the program `failover` from `{RUNS}` beside it; do not edit. What the columns say is in \
+             the README of that crate.\n\n* machine: {} cores, {kernel}\n* clients: {clients}\n{}\n{}",
+            cores().len(),
+            versions.concat(),
+            table(&outcomes)
+        ))
     }
 
     /// All runs so far.

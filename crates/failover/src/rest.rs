@@ -26,7 +26,8 @@ pub(crate) fn ask(
     stream.set_read_timeout(Some(patience)).map_err(words)?;
     let body = body.map(Value::to_string).unwrap_or_default();
     let length = body.len();
-    let head = format!("{method} {path} HTTP/1.0\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\r\n");
+    let head =
+        format!("{method} {path} HTTP/1.0\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\r\n");
     stream.write_all((head + &body).as_bytes()).map_err(words)?;
     let mut answer = Vec::new();
     stream.take(ANSWER_BYTES_MAX).read_to_end(&mut answer).map_err(words)?;

@@ -58,7 +58,7 @@ pub fn play(cluster: &mut Cluster, plan: &Plan) -> Result<Played, String> {
     cluster.heal()?;
     let password = random_password();
     ledger::prepare(cluster, plan.clients, &password)?;
-    let mut running = Running::start(&plan.contestant, cluster, &password)?;
+    let mut running = Running::start(&plan.contestant, cluster, plan.clients, &password)?;
     let began = Instant::now();
     let account = Arc::new(Account::new(ROLE, Some(&password), DATABASE, "probe"));
     let probe = Probe::start(&cluster.places(), &account, began);
@@ -67,7 +67,11 @@ pub fn play(cluster: &mut Cluster, plan: &Plan) -> Result<Played, String> {
     let works = || clients.without_commit_since(0.0) == 0 && probe.last(|_| true).is_some();
     if !wait(WORKS_WITHIN, works)? {
         let idle = clients.without_commit_since(0.0);
-        return Err(format!("{idle} clients without a commit before the fault; {} wrote:\n{}", plan.contestant.name, running.log()));
+        return Err(format!(
+            "{idle} clients without a commit before the fault; {} wrote:\n{}",
+            plan.contestant.name,
+            running.log()
+        ));
     }
     let mut began_fault = 0.0;
     let fault = plan.case.inflict(cluster, || began_fault = now())?;
@@ -111,7 +115,9 @@ fn await_recovery(
 ) -> Result<(), String> {
     if case == Case::Two {
         let second = fault.second.expect("a second host was promoted");
-        let both = || [fault.old, second].iter().all(|wanted| probe.last(|host| host == *wanted).is_some_and(|told| told > since));
+        let both = || {
+            [fault.old, second].iter().all(|wanted| probe.last(|host| host == *wanted).is_some_and(|told| told > since))
+        };
         if !wait(RECOVERS_WITHIN, both)? {
             return Err("there are not two hosts that take writes".to_owned());
         }

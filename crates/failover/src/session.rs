@@ -10,11 +10,14 @@ use std::time::{Duration, Instant};
 
 use client::{Answer, Connection, Gone, Place, Stream};
 use measure::login::{Account, Login};
+use rustix::net::sockopt::set_tcp_user_timeout;
 
 /// How often a client that waits looks whether its wait is to end.
 const LOOKS_EVERY: Duration = Duration::from_millis(100);
 /// libpq's smallest `connect_timeout`, for each host.
 const HOST_ANSWERS_WITHIN: Duration = Duration::from_secs(2);
+/// As the poolers have it: a connection on which nothing is acknowledged is closed.
+const TCP_USER_TIMEOUT_MS: u32 = 5000;
 
 /// Where a client logs in.
 #[derive(Clone)]
@@ -82,7 +85,9 @@ impl Session {
     /// `cut`: once it is true, no answer is awaited any more.
     pub(crate) fn open(access: &Access, cut: Option<&Arc<AtomicBool>>) -> Result<Self, Refusal> {
         match access {
-            Access::One { place, account, patience } => Self::log_in(*place, account, *patience, cut).map_err(Refusal::Gone),
+            Access::One { place, account, patience } => {
+                Self::log_in(*place, account, *patience, cut).map_err(Refusal::Gone)
+            }
             Access::Many { places, account } => Self::find(places, account, cut),
         }
     }
@@ -112,6 +117,7 @@ impl Session {
     ) -> Result<Self, Gone> {
         let stream = TcpStream::connect_timeout(&place, patience.unwrap_or(HOST_ANSWERS_WITHIN))?;
         stream.set_nodelay(true)?;
+        set_tcp_user_timeout(&stream, TCP_USER_TIMEOUT_MS).map_err(io::Error::from)?;
         stream.set_read_timeout(Some(LOOKS_EVERY))?;
         let cut = cut.cloned().unwrap_or_default();
         let watched = Watched { stream, patience: Cell::new(patience.unwrap_or(Duration::MAX)), cut };

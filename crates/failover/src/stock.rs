@@ -59,7 +59,11 @@ impl Programs {
         let copy = home.dir.join("patroni");
         copy_tree(&stock.patroni, &copy)?;
         let brought = at(&copy);
-        if brought.run(account) { Ok(brought) } else { Err(format!("{PYTHON} cannot run Patroni, or etcd does not run")) }
+        if brought.run(account) {
+            Ok(brought)
+        } else {
+            Err(format!("{PYTHON} cannot run Patroni, or etcd does not run"))
+        }
     }
 
     /// `python3 -m patroni`.

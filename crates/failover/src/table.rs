@@ -33,7 +33,8 @@ pub fn table(outcomes: &[Outcome]) -> String {
 
 fn row(text: &mut String, runs: &[&Outcome]) {
     let of = |count: fn(&Outcome) -> u64| counts(&runs.iter().map(|run| count(run)).collect::<Vec<_>>());
-    let codes = |pick: fn(&Outcome) -> &BTreeMap<String, u64>| by_code(&runs.iter().map(|run| pick(run)).collect::<Vec<_>>());
+    let codes =
+        |pick: fn(&Outcome) -> &BTreeMap<String, u64>| by_code(&runs.iter().map(|run| pick(run)).collect::<Vec<_>>());
     let seconds = |pick: fn(&Outcome) -> Option<f64>| range(runs.iter().map(|run| pick(run)).collect());
     let wrong = [
         of(|run| run.verdict.lost),
@@ -82,7 +83,11 @@ fn by_code(each: &[&BTreeMap<String, u64>]) -> String {
 /// The median, and the range behind it of several runs. A run without the figure shows as a dash.
 fn range(each: Vec<Option<f64>>) -> String {
     let (all, known) = (each.len(), each.into_iter().flatten().collect::<Vec<f64>>());
-    let missing = if known.len() < all && !known.is_empty() { format!("; {} ×", all - known.len()) + " –" } else { String::new() };
+    let missing = if known.len() < all && !known.is_empty() {
+        format!("; {} ×", all - known.len()) + " –"
+    } else {
+        String::new()
+    };
     match Range::of(known) {
         None => "–".to_owned(),
         Some(Range { median, .. }) if all == 1 => format!("{median:.1}"),

@@ -274,7 +274,8 @@ mod tests {
         let folder = std::env::temp_dir().join(format!("pgweir-within-{}", std::process::id()));
         std::fs::create_dir(&folder).expect("the number is ours");
         let folder = std::fs::canonicalize(folder).expect("it is there");
-        let mut child = Command::new("/bin/sleep").arg("60").current_dir(&folder).spawn().expect("every machine has sleep");
+        let mut child =
+            Command::new("/bin/sleep").arg("60").current_dir(&folder).spawn().expect("every machine has sleep");
         let found = (within(&folder), within(&folder.join("below")), is_still(child.id()));
         child.kill().expect("it is ours");
         child.wait().expect("it is ours");

@@ -30,7 +30,8 @@ fn outcome(case: Case) -> Option<Outcome> {
         None => Cluster::start(&stock, Network::Loopback).unwrap_or_else(|error| panic!("{error}")),
     };
     let contestant = Contestant::pgweir(&binary()).expect("it says its version");
-    let played = play(&mut cluster, &Plan { case, contestant, clients: CLIENTS }).unwrap_or_else(|error| panic!("{error}"));
+    let played =
+        play(&mut cluster, &Plan { case, contestant, clients: CLIENTS }).unwrap_or_else(|error| panic!("{error}"));
     println!("{}", played.outcome.to_json());
     *shared = Some(cluster);
     Some(played.outcome)
