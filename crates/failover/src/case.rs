@@ -18,7 +18,7 @@ pub enum Case {
     Kill9,
     /// SIGSTOP for all processes of the primary's host.
     Frozen,
-    /// The same, and SIGCONT once another host has been the primary for some seconds.
+    /// A frozen host gets SIGCONT once another host has been the primary for some seconds.
     Zombie,
     /// etcd is ended, and started again after 15 s.
     Etcd,
@@ -30,7 +30,7 @@ pub enum Case {
     Two,
 }
 
-/// What has been done, and where.
+/// A fault that has been done, and its hosts.
 #[derive(Clone, Copy, Debug)]
 pub struct Fault {
     /// The primary before.

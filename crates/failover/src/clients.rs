@@ -19,7 +19,7 @@ use measure::statistics::Seeded;
 
 use crate::session::{Access, Session, code_of};
 
-/// Within a block, the application's own work: so that some clients are in a block at any time, whatever the machine is.
+/// Within a block, the application's own work: so that some clients are in a block at any time, on a fast machine too.
 const WORKS: Duration = Duration::from_millis(50);
 /// Between two requests of a client.
 const THINKS_MS: usize = 300;
@@ -27,12 +27,12 @@ const THINKS_MS: usize = 300;
 const LOGS_IN_AGAIN_AFTER: Duration = Duration::from_millis(100);
 /// How soon a client that thinks, or is idle, notices that the run ends.
 const LOOKS_EVERY: Duration = Duration::from_millis(20);
-/// Ids of one client. It has a request every 300 ms or so.
+/// Ids of one client, which has a request every 300 ms or so.
 const IDS_OF_A_CLIENT: u64 = 1_000_000;
-/// What is neither committed nor rolled back for certain: transaction_resolution_unknown.
+/// transaction_resolution_unknown: the transaction may have been committed.
 const UNKNOWN: &str = "08007";
 
-/// What a client does.
+/// A client's occupation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     Block,
@@ -55,11 +55,11 @@ impl Kind {
     }
 }
 
-/// What a client was told of a request.
+/// A request's result, as its client has learned it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Told {
     Committed,
-    /// It has failed for certain. `first`: in answer to the first statement, so that it had not begun.
+    /// A certain failure. `first`: the error answered the first statement, so that the request had not begun.
     Failed {
         code: String,
         first: bool,
@@ -88,7 +88,7 @@ pub struct Request {
     pub told: Told,
 }
 
-/// What one client has seen.
+/// One client's requests and failures.
 #[derive(Debug, Default)]
 pub struct Seen {
     pub requests: Vec<Request>,
@@ -102,13 +102,13 @@ pub struct Seen {
     pub hung: bool,
 }
 
-/// What all clients and the run share.
+/// State that all clients and the run share.
 struct Shared {
     /// No new requests.
     closing: AtomicBool,
     /// No answers are awaited any more.
     cut: Arc<AtomicBool>,
-    /// When each client was told of its last commit, in ms since the run began and 1; 0: never.
+    /// The time of each client's last commit, in ms since the run began and 1; 0: never.
     commits: Vec<AtomicU64>,
     began: Instant,
 }
@@ -143,7 +143,7 @@ impl Clients {
         Ok(clients)
     }
 
-    /// How many clients have not been told of a commit since then; of idle ones, at all.
+    /// The number of clients without a commit since then; of idle ones, without any.
     #[must_use]
     pub fn without_commit_since(&self, time: f64) -> usize {
         let is_without = |(number, told): (usize, &AtomicU64)| {
@@ -269,7 +269,7 @@ impl Client {
     }
 }
 
-/// What came of a block, and whether the connection is still there.
+/// The result of a block, and whether the connection is still there.
 fn block(session: &mut Session, id: u64, client: usize) -> (Told, bool) {
     let insert = format!("insert into ledger values ({id}, {client})");
     let update = format!("update accounts set entries = entries + 1 where client = {client}");
@@ -290,7 +290,7 @@ fn block(session: &mut Session, id: u64, client: usize) -> (Told, bool) {
     verdict(session.query("commit"), "COMMIT", false)
 }
 
-/// What came of a lone statement.
+/// The result of a lone statement, and whether the connection is still there.
 fn call(session: &mut Session, id: u64, client: usize) -> (Told, bool) {
     let sql = "with entry as (insert into ledger values ($1::bigint, $2::int) returning client) \
                update accounts set entries = entries + 1 from entry where accounts.client = entry.client";

@@ -88,7 +88,7 @@ impl Cluster {
         Ok(cluster)
     }
 
-    /// Where the hosts' PostgreSQL listen.
+    /// The addresses of the hosts' PostgreSQL.
     #[must_use]
     pub fn places(&self) -> Vec<SocketAddr> {
         self.nodes.iter().map(|node| node.postgres).collect()
@@ -106,7 +106,7 @@ impl Cluster {
         self.account.as_ref()
     }
 
-    /// Makes a folder, the account's own. What runs in it ends with the cluster.
+    /// Makes a folder, the account's own. Processes that run in it end with the cluster.
     ///
     /// # Errors
     /// There is one of that name.
@@ -120,7 +120,7 @@ impl Cluster {
         Ok(folder)
     }
 
-    /// The host that is the primary, as the members of the cluster say.
+    /// The host that is the primary, as Patroni describes the cluster.
     ///
     /// # Errors
     /// Nobody answers, or there is none.
@@ -292,7 +292,7 @@ impl Cluster {
         })
     }
 
-    /// One primary, two standbys that stream from it, one of them synchronous; and PostgreSQL says the same.
+    /// One primary, two standbys that stream from it, one of them synchronous; and PostgreSQL agrees.
     fn is_whole(&self) -> bool {
         let members = self.members();
         let count = |role: &str| members.iter().filter(|member| member.role == role).count();

@@ -1,4 +1,4 @@
-//! What is between clients and cluster: pgweir, PgBouncer, or nothing.
+//! The way from clients to the cluster: pgweir, PgBouncer, or nothing.
 
 use std::fs::{self, File};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -20,7 +20,7 @@ use crate::session::Access;
 
 const STARTS_WITHIN: Duration = Duration::from_secs(60);
 const ENDS_WITHIN: Duration = Duration::from_secs(5);
-/// A pooler has a server for so many clients, of which a third is idle.
+/// Clients for each server of a pooler. A third of them is idle.
 const CLIENTS_OF_A_SERVER: usize = 10;
 /// With fewer servers hardly any would be in a transaction when the fault comes.
 const SERVERS_MIN: usize = 5;
@@ -47,7 +47,7 @@ impl Contestant {
         Self::pooler("pgweir", program, "target_session_attrs=primary")
     }
 
-    /// The same with words about its build, such as its commit.
+    /// Adds words about its build, such as its commit.
     #[must_use]
     pub fn of_build(self, build: &str) -> Self {
         Self { version: format!("{}, {build}", self.version), ..self }
@@ -66,7 +66,7 @@ impl Contestant {
     }
 
     fn pooler(name: &'static str, program: &Path, database: &'static str) -> Result<Self, String> {
-        // pgweir says first which PgBouncer it is like.
+        // The first line of pgweir's is the PgBouncer that it stands in for.
         let printed = program::version(program)?;
         let own = printed.lines().find(|line| line.starts_with("pgweir "));
         let version = own.or(printed.lines().next()).unwrap_or_default().to_owned();
@@ -125,7 +125,7 @@ impl Running {
         self.process.as_mut().is_none_or(|process| matches!(process.try_wait(), Ok(None)))
     }
 
-    /// What it has written.
+    /// The text of its log.
     pub(crate) fn log(&self) -> String {
         let log = self.folder.as_ref().and_then(|folder| fs::read(folder.join("log")).ok()).unwrap_or_default();
         String::from_utf8_lossy(&log).into_owned()

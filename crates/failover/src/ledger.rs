@@ -1,4 +1,4 @@
-//! The ledger's tables, and what they say of all requests once the cluster is whole again.
+//! The ledger's tables, and the verdict about all requests once the cluster is whole again.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ pub struct Ledger {
     torn: u64,
 }
 
-/// How the ledger compares with what clients were told.
+/// The ledger beside the results that clients have learned.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Verdict {
     /// Told committed, and not there.

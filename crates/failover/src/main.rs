@@ -3,13 +3,16 @@
 use std::env;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use clap::Parser;
 use failover::network::Network;
 use failover::record::Record;
 use failover::{Case, Cluster, Contestant, Plan, Stock, play};
 use measure::interrupt;
+
+/// A client that has to wait longer than this for the new primary counts as never served again.
+const SERVED_WITHIN: Duration = Duration::from_secs(15);
 
 /// Lets a PostgreSQL cluster under Patroni fail, and shows what its clients see.
 #[derive(Debug, Parser)]
@@ -23,10 +26,10 @@ struct Options {
     /// The PgBouncer beside it; else $PGBOUNCER
     #[arg(long)]
     pgbouncer: Option<PathBuf>,
-    /// Of pgweir, pgbouncer, direct; they take turns in this order
+    /// Any of pgweir, pgbouncer, direct; they take turns in this order
     #[arg(long, value_delimiter = ',', default_value = "pgweir,pgbouncer,direct")]
     contestants: Vec<String>,
-    /// Of switchover, kill9, frozen, zombie, etcd-away, restart, cut (as root), two-writable; all but cut if none is named
+    /// Any of switchover, kill9, frozen, zombie, etcd-away, restart, cut (as root), two-writable; all but cut if none is named
     #[arg(long, value_delimiter = ',')]
     cases: Vec<String>,
     /// How often each case is run with each contestant
@@ -81,8 +84,12 @@ fn run(options: &Options) -> Result<bool, String> {
     let mut is_whole = true;
     for case in cases {
         for turn in 0..options.rounds as usize * contestants.len() {
-            let plan =
-                Plan { case, contestant: contestants[turn % contestants.len()].clone(), clients: options.clients };
+            let plan = Plan {
+                case,
+                contestant: contestants[turn % contestants.len()].clone(),
+                clients: options.clients,
+                patience: SERVED_WITHIN,
+            };
             let began = Instant::now();
             eprint!("{}, {}: ", case.name(), plan.contestant.name);
             match play(&mut cluster, &plan) {

@@ -1,4 +1,4 @@
-//! Where the hosts of a cluster are: addresses of the loopback, or network namespaces on a bridge, whose cables can be pulled.
+//! The hosts' network: addresses of the loopback, or network namespaces on a bridge, whose cables can be pulled.
 //!
 //! ```text
 //!   namespace 1 ── veth ──┐
@@ -31,7 +31,7 @@ pub enum Network {
     Namespaces(Namespaces),
 }
 
-/// They are removed when this is dropped.
+/// Dropping it removes them.
 #[derive(Debug)]
 pub struct Namespaces(());
 

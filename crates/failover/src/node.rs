@@ -20,11 +20,11 @@ use crate::stock::Programs;
 /// How long processes may take to stop by SIGSTOP, or to end by SIGKILL.
 const OBEYS_WITHIN: Duration = Duration::from_secs(30);
 
-/// What all hosts have in common.
+/// Ports and the password, which all hosts have in common.
 #[derive(Clone, Debug)]
 pub(crate) struct Site {
     pub(crate) etcd: SocketAddr,
-    /// Of the superuser, who replicates too.
+    /// The superuser's, who replicates too.
     pub(crate) password: String,
     pub(crate) postgres_port: u16,
     pub(crate) rest_port: u16,

@@ -1,4 +1,4 @@
-//! What one run came to: counts, the ledger's verdict, and seconds beside the direct writer's.
+//! The outcome of a run: counts, the ledger's verdict, and seconds beside the direct writer's.
 
 use std::collections::BTreeMap;
 
@@ -22,7 +22,7 @@ pub struct Outcome {
     pub version: String,
     pub clients: u64,
     pub committed: u64,
-    /// Errors told to clients that had logged in, by SQLSTATE, FATAL ones too.
+    /// Errors after the login, by SQLSTATE, FATAL ones too.
     pub errors: BTreeMap<String, u64>,
     pub login_errors: BTreeMap<String, u64>,
     /// Errors in answer to a first statement: to clients that had not begun.
@@ -96,7 +96,7 @@ impl Outcome {
                         add(&mut self.errors, code, 1);
                         self.held_told += u64::from(*first);
                     }
-                    // Cut short by the end of the run: nothing was told.
+                    // The end of the run cut it short, without an error.
                     Told::Unknown { code } if code == SILENT => {}
                     Told::Ended { code } | Told::Unknown { code } => add(&mut self.errors, code, 1),
                     Told::Nothing => {}

@@ -47,7 +47,7 @@ mod tests {
 
     use super::*;
 
-    /// What is made of an answer.
+    /// The value or error for an answer.
     fn answered(answer: &'static str) -> Result<Value, String> {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let place = listener.local_addr().expect("it is bound");

@@ -23,30 +23,30 @@ use crate::probe::Probe;
 const WORKS_WITHIN: Duration = Duration::from_secs(60);
 /// Patroni promotes another host after its `ttl` of 20 s, and a little.
 const RECOVERS_WITHIN: Duration = Duration::from_secs(90);
-/// A client that has no commit so long after the server's recovery counts as never served again.
-const SERVED_WITHIN: Duration = Duration::from_secs(15);
-/// A host that was frozen wakes up so long after another one has become the primary.
+/// From another host's first write to the thaw of the frozen one.
 const WAKES_AFTER: Duration = Duration::from_secs(5);
 /// How long two primaries are observed, and clients after the end of any other case.
 const TWO_FOR: Duration = Duration::from_secs(10);
 const STAYS_FOR: Duration = Duration::from_secs(2);
-/// For what is under way at the end.
+/// For requests that are under way at the end.
 const GRACE: Duration = Duration::from_secs(5);
 const LOOKS_EVERY: Duration = Duration::from_millis(20);
 
-/// What is to be run.
+/// A run to be played.
 #[derive(Clone, Debug)]
 pub struct Plan {
     pub case: Case,
     pub contestant: Contestant,
     pub clients: usize,
+    /// The time after the server's recovery in which a client must have a commit, or it counts as never served again.
+    pub patience: Duration,
 }
 
 /// An outcome, and what each client has seen.
 pub struct Played {
     pub outcome: Outcome,
     pub seen: Vec<Seen>,
-    /// What the contestant has written.
+    /// The contestant's log.
     pub log: String,
 }
 
@@ -75,7 +75,7 @@ pub fn play(cluster: &mut Cluster, plan: &Plan) -> Result<Played, String> {
     }
     let mut began_fault = 0.0;
     let fault = plan.case.inflict(cluster, || began_fault = now())?;
-    await_recovery(cluster, plan.case, fault, began_fault, &probe, &clients, began)?;
+    await_recovery(cluster, plan, fault, began_fault, &probe, &clients, began)?;
     let seen = clients.finish(GRACE);
     let log = running.log();
     let is_alive = running.is_alive();
@@ -106,13 +106,14 @@ pub fn play(cluster: &mut Cluster, plan: &Plan) -> Result<Played, String> {
 /// Returns when the server has recovered and all clients are served again, or when it is clear that some are not.
 fn await_recovery(
     cluster: &Cluster,
-    case: Case,
+    plan: &Plan,
     fault: Fault,
     since: f64,
     probe: &Probe,
     clients: &Clients,
     began: Instant,
 ) -> Result<(), String> {
+    let case = plan.case;
     if case == Case::Two {
         let second = fault.second.expect("a second host was promoted");
         let both = || {
@@ -123,7 +124,7 @@ fn await_recovery(
         }
         return stay(TWO_FOR);
     }
-    // What is done in place has been done by now.
+    // A fault in place is over by now.
     let since = if case.moves() { since } else { began.elapsed().as_secs_f64() };
     let recovered = || probe.last(|host| !case.moves() || host != fault.old).filter(|told| *told > since);
     if !wait(RECOVERS_WITHIN, || recovered().is_some())? {
@@ -134,7 +135,7 @@ fn await_recovery(
         stay(WAKES_AFTER)?;
         cluster.thaw(fault.old);
     }
-    wait(SERVED_WITHIN, || clients.without_commit_since(own) == 0)?;
+    wait(plan.patience, || clients.without_commit_since(own) == 0)?;
     stay(if case == Case::Zombie { WAKES_AFTER } else { STAYS_FOR })
 }
 

@@ -19,10 +19,10 @@ const HOST_ANSWERS_WITHIN: Duration = Duration::from_secs(2);
 /// As the poolers have it: a connection on which nothing is acknowledged is closed.
 const TCP_USER_TIMEOUT_MS: u32 = 5000;
 
-/// Where a client logs in.
+/// The addresses at which a client logs in.
 #[derive(Clone)]
 pub(crate) enum Access {
-    /// A pooler, or one PostgreSQL. It may take its time.
+    /// A pooler, or one PostgreSQL. `patience`: the longest wait for an answer.
     One { place: SocketAddr, account: Arc<Account>, patience: Option<Duration> },
     /// The first of these that takes writes, as libpq does it with `target_session_attrs=read-write`.
     Many { places: Vec<SocketAddr>, account: Arc<Account> },

@@ -35,7 +35,7 @@ impl Stock {
     }
 }
 
-/// The same, where the account of the cluster can run them.
+/// Programs that the cluster's account can run.
 #[derive(Clone, Debug)]
 pub(crate) struct Programs {
     pub(crate) postgresql: PathBuf,
@@ -44,7 +44,7 @@ pub(crate) struct Programs {
 }
 
 impl Programs {
-    /// Copies into `home` whatever the account cannot reach.
+    /// Copies what the account cannot reach into `home`.
     pub(crate) fn bring(stock: &Stock, home: &Home, account: Option<&Account>) -> Result<Self, String> {
         let postgresql = home.bring(&stock.postgresql, account).map_err(|error| error.to_string())?;
         let at = |tree: &Path| Self {
