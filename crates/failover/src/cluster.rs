@@ -180,15 +180,15 @@ impl Cluster {
         self.order(host, "POST", "/restart", &json!({}))
     }
 
-    /// Tells Patroni to keep its hands off, or no longer.
+    /// Tells Patroni to keep its hands off, or no longer. Returns once all members that run have learned it.
     ///
     /// # Errors
-    /// It refuses, or not all members have learned it within a minute.
+    /// It refuses, or one has not learned it.
     pub fn pause(&self, paused: bool) -> Result<(), String> {
         self.order(self.primary()?, "PATCH", "/config", &json!({ "pause": paused }))?;
         let has_learned = |node: &Node| {
-            let answer = rest::ask(node.rest, "GET", "/patroni", None, READS_WITHIN).unwrap_or_default();
-            answer["pause"].as_bool().unwrap_or(false) == paused
+            let answer = rest::ask(node.rest, "GET", "/patroni", None, READS_WITHIN);
+            answer.map_or(node.processes().is_empty(), |answer| answer["pause"].as_bool().unwrap_or(false) == paused)
         };
         self.until("all members know of the pause", || self.nodes.iter().all(has_learned))
     }
@@ -220,6 +220,18 @@ impl Cluster {
     /// kill -9 for Patroni and PostgreSQL of a host.
     pub fn kill(&self, host: usize) {
         self.nodes[host].kill(self.patronis[host].id());
+    }
+
+    /// Ends a host and removes its data: it copies the primary's when the cluster is healed. A host that was promoted beside the
+    /// primary has a history of its own, which Patroni does not always take back.
+    ///
+    /// # Errors
+    /// The data cannot be removed.
+    pub fn discard(&self, host: usize) -> Result<(), String> {
+        let folder = &self.nodes[host].folder;
+        clear(folder);
+        let data = folder.join("data");
+        fs::remove_dir_all(&data).map_err(|error| format!("cannot remove {}: {error}", data.display()))
     }
 
     /// Pulls the cable of a host.

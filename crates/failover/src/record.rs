@@ -68,8 +68,8 @@ impl Record {
         let clients = outcomes.iter().map(|outcome| outcome.clients).max().unwrap_or(0);
         let kernel = said("uname", &["-sr"]).unwrap_or_default();
         Ok(format!(
-            "# Failovers of a cluster under Patroni\n\nMade by the program `failover` from `{RUNS}` beside it; do not edit. What the columns say is in \
-             the README of that crate.\n\n* machine: {} cores, {kernel}\n* clients: {clients}\n{}\n{}",
+            "# Failovers of a cluster under Patroni\n\nMade by the program `failover` from `{RUNS}` beside it; do not edit. The README of that \
+             crate describes the columns.\n\n* machine: {} cores, {kernel}\n* clients: {clients}\n{}\n{}",
             cores().len(),
             versions.concat(),
             table(&outcomes)

@@ -81,7 +81,8 @@ pub fn play(cluster: &mut Cluster, plan: &Plan) -> Result<Played, String> {
     let is_alive = running.is_alive();
     drop(running);
     let writes = probe.stop();
-    if plan.case == Case::Two {
+    if let Some(second) = fault.second {
+        cluster.discard(second)?;
         cluster.pause(false)?;
     }
     cluster.heal()?;

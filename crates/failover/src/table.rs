@@ -83,16 +83,22 @@ fn by_code(each: &[&BTreeMap<String, u64>]) -> String {
 /// The median, and the range behind it of several runs. A run without the figure shows as a dash.
 fn range(each: Vec<Option<f64>>) -> String {
     let (all, known) = (each.len(), each.into_iter().flatten().collect::<Vec<f64>>());
-    let missing = if known.len() < all && !known.is_empty() {
-        format!("; {} ×", all - known.len()) + " –"
-    } else {
-        String::new()
+    let missing = match all - known.len() {
+        0 => String::new(),
+        count => format!("; {count} × –"),
     };
     match Range::of(known) {
         None => "–".to_owned(),
-        Some(Range { median, .. }) if all == 1 => format!("{median:.1}"),
-        Some(Range { median, low, high }) => format!("{median:.1} ({low:.1} to {high:.1}{missing})"),
+        Some(Range { median, .. }) if all == 1 => tenths(median),
+        Some(Range { median, low, high }) => {
+            format!("{} ({} to {}{missing})", tenths(median), tenths(low), tenths(high))
+        }
     }
+}
+
+/// With one digit, and without a sign of nothing.
+fn tenths(value: f64) -> String {
+    format!("{:.1}", (value * 10.0).round() / 10.0 + 0.0)
 }
 
 #[cfg(test)]
@@ -115,7 +121,8 @@ mod tests {
         };
         let text = table(&[run(3, Some(1.0)), run(5, None)]);
         let row = "| kill9 | pgweir | 2 | 4 to 6: 08006 × 3 to 5, 08007 × 1 | 0 | 0 | 0 | 1 (0) | 0 / 0 / 0 / 0 | 0 of 6 | 0 \
-                   | 19.0 (19.0 to 19.0) | 0.2 (0.2 to 0.2) | 1.0 (1.0 to 1.0; 1 × –) | 20.0 (20.0 to 20.0) |\n";
+                   | 19.0 (19.0 to 19.0) | 0.3 (0.3 to 0.3) | 1.0 (1.0 to 1.0; 1 × –) | 20.0 (20.0 to 20.0) |\n";
         assert!(text.ends_with(row), "{text}");
+        assert_eq!(tenths(-0.04), "0.0");
     }
 }
