@@ -24,12 +24,12 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use http_client::{Client, Encryption, certificates};
 use jsonwebtoken::jwk::{AlgorithmParameters, EllipticCurve, Jwk, PublicKeyUse};
 use jsonwebtoken::{Algorithm, DecodingKey};
 use serde_json::Value;
 
-use crate::http::{Encryption, agent};
-use crate::trust::certificates;
+use crate::trust::CA_FILE;
 
 const OLD: Duration = Duration::from_secs(300);
 /// From the end of one try to the next.
@@ -229,12 +229,13 @@ fn usable(value: &Value) -> Option<Key> {
 }
 
 fn fetch(url: &str, ca_file: Option<&Arc<str>>) -> Result<Vec<u8>, String> {
-    let agent = agent(&certificates(ca_file.map(|file| &**file))?, Encryption::Demanded, PATIENCE);
-    let mut response = agent.get(url).call().map_err(|error| format!("\"{url}\": {error}"))?;
-    if response.status() != 200 {
-        return Err(format!("\"{url}\" says {}", response.status()));
+    let certificates = certificates(ca_file.map(|file| (CA_FILE, &**file)))?;
+    let client = Client::new(&certificates, None, Encryption::Demanded, PATIENCE);
+    let answer = client.get(url, std::iter::empty(), BYTES_MAX).map_err(|why| format!("\"{url}\": {}", why.words))?;
+    if answer.status != 200 {
+        return Err(format!("\"{url}\" says {}", answer.status));
     }
-    response.body_mut().with_config().limit(BYTES_MAX).read_to_vec().map_err(|error| format!("\"{url}\": {error}"))
+    Ok(answer.body)
 }
 
 #[cfg(test)]

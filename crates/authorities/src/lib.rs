@@ -8,14 +8,11 @@
 //! Promises that `ask` returns at once, that nothing here is done on a thread of somebody else's, that a question whose asker
 //! has gone is not passed on, and that whoever cannot be asked lets nobody in. Passwords are in no verdict.
 //!
-//! [`Poster`] sends to a collector of traces by the same HTTP client.
-//!
 //! Deliberately does not do: deciding what a verdict means (the door), knowing which method a client has to use (`config`,
 //! `hba`), keeping verdicts.
 
 #[cfg(feature = "gssapi")]
 mod gss;
-mod http;
 mod keys;
 mod ldap;
 mod office;
@@ -24,7 +21,6 @@ mod pam;
 mod token;
 mod trust;
 
-pub use http::{PostError, Poster};
 pub use office::Office;
 
 /// Whether PAM can be asked.

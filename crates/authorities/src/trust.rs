@@ -6,10 +6,12 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use http_client::certificates;
 use rustls::ClientConfig;
-use rustls::crypto::CryptoProvider;
 use rustls::pki_types::CertificateDer;
-use rustls::pki_types::pem::PemObject;
+
+/// The setting that names the file.
+pub(crate) const CA_FILE: &str = "auth_tls_ca_file";
 
 const KEPT: Duration = Duration::from_secs(60);
 
@@ -34,7 +36,7 @@ impl Trust {
         if let Some(Kept { config, .. }) = kept.as_ref().filter(|kept| kept.is_of(file)) {
             return Ok(Arc::clone(config));
         }
-        let config = Arc::new(made_of(certificates(file.map(|file| &**file))?)?);
+        let config = Arc::new(made_of(certificates(file.map(|file| (CA_FILE, &**file)))?)?);
         *kept = Some(Kept { file: file.cloned(), until: Instant::now() + KEPT, config: Arc::clone(&config) });
         Ok(config)
     }
@@ -44,29 +46,6 @@ impl Kept {
     fn is_of(&self, file: Option<&Arc<str>>) -> bool {
         self.file.as_ref() == file && Instant::now() < self.until
     }
-}
-
-/// The certificates themselves, read anew.
-///
-/// # Errors
-/// There are none, in words for the log.
-pub(crate) fn certificates(file: Option<&str>) -> Result<Vec<CertificateDer<'static>>, String> {
-    let (certificates, whose): (Vec<_>, _) = match file {
-        Some(name) => {
-            let bytes = std::fs::read(name).map_err(|error| format!("auth_tls_ca_file \"{name}\": {error}"))?;
-            (CertificateDer::pem_slice_iter(&bytes).flatten().collect(), format!("auth_tls_ca_file \"{name}\""))
-        }
-        None => (rustls_native_certs::load_native_certs().certs, "this system".to_owned()),
-    };
-    if certificates.is_empty() {
-        return Err(format!("{whose} has no certificates of CAs"));
-    }
-    Ok(certificates)
-}
-
-/// The cryptography.
-pub(crate) fn provider() -> Arc<CryptoProvider> {
-    Arc::new(rustls::crypto::aws_lc_rs::default_provider())
 }
 
 fn made_of(certificates: Vec<CertificateDer<'static>>) -> Result<ClientConfig, String> {

@@ -14,9 +14,9 @@ use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::thread;
 use std::time::Duration;
 
-use authorities::{PostError, Poster};
 use config::Config;
 use engine::{EndedStatement, Handle, Traces};
+use http_client::{Client, Encryption, Failure, certificates};
 use machine::{Level, Settings};
 use settings::HttpUrl;
 
@@ -56,7 +56,7 @@ impl Tracer {
                 handle,
                 traces,
                 settings: first,
-                poster: None,
+                client: None,
                 ids: SpanIds::new(),
                 is_failing: false,
                 lost: 0,
@@ -81,7 +81,7 @@ struct Sending {
     traces: Arc<Traces>,
     settings: Arc<Settings>,
     /// Has connections to the collector. Made anew after a failure, since the system's CAs may have changed.
-    poster: Option<Poster>,
+    client: Option<Client>,
     ids: SpanIds,
     /// The last batch did not arrive, which was logged.
     is_failing: bool,
@@ -127,7 +127,7 @@ impl Sending {
             match self.post(&endpoint, &body) {
                 Ok(()) => return self.arrived(),
                 Err(failure) => {
-                    self.poster = None;
+                    self.client = None;
                     self.fail(&failure.words);
                     if !failure.is_passing || left == 0 {
                         break;
@@ -146,26 +146,30 @@ impl Sending {
 
     fn configure(&mut self, settings: Arc<Settings>) {
         self.settings = settings;
-        self.poster = None;
+        self.client = None;
         self.traces.open(self.settings.global.traces.otlp_endpoint.is_some());
     }
 
-    fn post(&mut self, endpoint: &HttpUrl, body: &str) -> Result<(), PostError> {
-        let passing = |words| PostError { words, is_passing: true };
-        let poster = match self.poster.take() {
-            Some(poster) => poster,
-            None => Poster::new(endpoint.is_encrypted, PATIENCE).map_err(passing)?,
+    fn post(&mut self, endpoint: &HttpUrl, body: &str) -> Result<(), Failure> {
+        let passing = |words| Failure { words, is_passing: true };
+        let client = match self.client.take() {
+            Some(client) => client,
+            None => {
+                let certificates =
+                    if endpoint.is_encrypted { certificates(None).map_err(passing)? } else { Vec::new() };
+                Client::new(&certificates, None, Encryption::AsTheUrlSays, PATIENCE)
+            }
         };
         let headers = self.settings.global.traces.otlp_headers.pairs();
-        let answered = poster.post(&endpoint.text(), headers, body);
-        self.poster = Some(poster);
+        let answered = client.post(&endpoint.text(), headers, body);
+        self.client = Some(client);
         let status = answered
-            .map_err(|error| PostError { words: format!("{}: {}", endpoint.authority(), error.words), ..error })?;
+            .map_err(|error| Failure { words: format!("{}: {}", endpoint.authority(), error.words), ..error })?;
         match outcome_of(status) {
             Outcome::Taken => Ok(()),
             outcome => {
                 let words = format!("{}{} answers with status {status}", endpoint.authority(), endpoint.path);
-                Err(PostError { words, is_passing: outcome == Outcome::Later })
+                Err(Failure { words, is_passing: outcome == Outcome::Later })
             }
         }
     }

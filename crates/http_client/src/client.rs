@@ -1,64 +1,133 @@
-//! The HTTP client, on `ureq`. A server of HTTPS must have a certificate that a CA of the system, or of a given file, has signed.
+//! The client itself.
 
 use std::time::Duration;
 
 use rustls::pki_types::CertificateDer;
 use ureq::config::Config as AgentConfig;
 use ureq::http::Uri;
-use ureq::tls::{Certificate, RootCerts, TlsConfig};
+use ureq::tls::{Certificate, ClientCert, PrivateKey, RootCerts, TlsConfig};
 use ureq::unversioned::resolver::{ResolvedSocketAddrs, Resolver};
 use ureq::unversioned::transport::{DefaultConnector, NextTimeout};
 use ureq::{Agent, Error};
 
-use crate::trust::{certificates, provider};
+use crate::trust::{provider, read};
 
 /// Room in `ResolvedSocketAddrs`.
 const ADDRESSES_MAX: usize = 16;
 
 /// Whether a request may go to an `http` URL.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Encryption {
+pub enum Encryption {
     Demanded,
     AsTheUrlSays,
 }
 
-/// Makes a client that follows no redirect and uses no proxy, so a request goes to the URL in the settings only. `patience` is the time limit of
-/// a whole request.
-pub(crate) fn agent(certificates: &[CertificateDer<'static>], encryption: Encryption, patience: Duration) -> Agent {
-    let roots: Vec<Certificate<'static>> =
-        certificates.iter().map(|certificate| Certificate::from_der(certificate).to_owned()).collect();
-    let tls = TlsConfig::builder()
-        .unversioned_rustls_crypto_provider(provider())
-        .root_certs(RootCerts::new_with_certs(&roots))
-        .build();
-    let config = Agent::config_builder()
-        .tls_config(tls)
-        .https_only(encryption == Encryption::Demanded)
-        .http_status_as_error(false)
-        .max_redirects(0)
-        .proxy(None)
-        .timeout_global(Some(patience))
-        .build();
-    if names::IS_STATIC {
-        Agent::with_parts(config, DefaultConnector::default(), OwnResolver)
-    } else {
-        config.new_agent()
+/// The certificate that a server is shown if it asks for one, and its private key.
+#[derive(Clone)]
+pub struct Identity(ClientCert);
+
+impl Identity {
+    /// Reads both from files, each with the setting that names it.
+    ///
+    /// # Errors
+    /// They cannot be used, in words for the log.
+    pub fn read(certificate: (&str, &str), key: (&str, &str)) -> Result<Identity, String> {
+        let (setting, name) = certificate;
+        let chain = read(setting, name)?;
+        if chain.is_empty() {
+            return Err(format!("{setting} \"{name}\" has no certificate"));
+        }
+        let chain: Vec<_> = chain.iter().map(|one| Certificate::from_der(one).to_owned()).collect();
+        let (setting, name) = key;
+        let bytes = std::fs::read(name).map_err(|error| format!("{setting} \"{name}\": {error}"))?;
+        let key = PrivateKey::from_pem(&bytes)
+            .map_err(|_| format!("{setting} \"{name}\" has no private key that is not encrypted"))?;
+        Ok(Identity(ClientCert::new_with_certs(&chain, key)))
     }
 }
 
-/// Sends bodies to one server.
-pub struct Poster {
+/// Asks servers, and keeps connections to them for the next request.
+#[derive(Clone)]
+pub struct Client {
     agent: Agent,
 }
 
-impl Poster {
-    /// If `is_encrypted`, reads the system's CAs. `patience` is the time limit of each request.
+/// What a server has answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer {
+    pub status: u16,
+    /// Its header `Date`.
+    pub date: Option<String>,
+    pub body: Vec<u8>,
+}
+
+/// Why there is no answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    pub words: String,
+    /// A later request may succeed.
+    pub is_passing: bool,
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Failure {
+        let is_passing =
+            matches!(error, Error::Io(_) | Error::Timeout(_) | Error::HostNotFound | Error::ConnectionFailed);
+        Failure { words: error.to_string(), is_passing }
+    }
+}
+
+impl Client {
+    /// Servers of HTTPS must have a certificate that one of these CAs has signed. `patience` is the time limit of a whole request.
+    #[must_use]
+    pub fn new(
+        certificates: &[CertificateDer<'static>],
+        identity: Option<Identity>,
+        encryption: Encryption,
+        patience: Duration,
+    ) -> Client {
+        let roots: Vec<Certificate<'static>> =
+            certificates.iter().map(|certificate| Certificate::from_der(certificate).to_owned()).collect();
+        let tls = TlsConfig::builder()
+            .unversioned_rustls_crypto_provider(provider())
+            .root_certs(RootCerts::new_with_certs(&roots))
+            .client_cert(identity.map(|identity| identity.0))
+            .build();
+        let config = Agent::config_builder()
+            .tls_config(tls)
+            .https_only(encryption == Encryption::Demanded)
+            .http_status_as_error(false)
+            .max_redirects(0)
+            .proxy(None)
+            .timeout_global(Some(patience))
+            .build();
+        let agent = if names::IS_STATIC {
+            Agent::with_parts(config, DefaultConnector::default(), OwnResolver)
+        } else {
+            config.new_agent()
+        };
+        Client { agent }
+    }
+
+    /// Asks by GET. An answer of any status is one.
     ///
     /// # Errors
-    /// The system has no CAs, in words for the log.
-    pub fn new(is_encrypted: bool, patience: Duration) -> Result<Poster, String> {
-        let certificates = if is_encrypted { certificates(None)? } else { Vec::new() };
-        Ok(Poster { agent: agent(&certificates, Encryption::AsTheUrlSays, patience) })
+    /// The server is not there, is not trusted, is too slow, speaks something else, or its answer has more than `bytes_max` bytes, in words
+    /// for the log.
+    pub fn get<'a>(
+        &self,
+        url: &str,
+        headers: impl Iterator<Item = (&'a str, &'a str)>,
+        bytes_max: u64,
+    ) -> Result<Answer, Failure> {
+        let mut request = self.agent.get(url);
+        for (name, value) in headers {
+            request = request.header(name, value);
+        }
+        let mut response = request.call()?;
+        let date = response.headers().get("date").and_then(|date| date.to_str().ok()).map(str::to_owned);
+        let body = response.body_mut().with_config().limit(bytes_max).read_to_vec()?;
+        Ok(Answer { status: response.status().as_u16(), date, body })
     }
 
     /// Sends a body of JSON by POST. Returns the status of the answer.
@@ -70,28 +139,13 @@ impl Poster {
         url: &str,
         headers: impl Iterator<Item = (&'a str, &'a str)>,
         body: &str,
-    ) -> Result<u16, PostError> {
+    ) -> Result<u16, Failure> {
         let mut request = self.agent.post(url).header("Content-Type", "application/json");
         for (name, value) in headers {
             request = request.header(name, value);
         }
-        match request.send(body) {
-            Ok(response) => Ok(response.status().as_u16()),
-            Err(error) => {
-                let is_passing =
-                    matches!(error, Error::Io(_) | Error::Timeout(_) | Error::HostNotFound | Error::ConnectionFailed);
-                Err(PostError { words: error.to_string(), is_passing })
-            }
-        }
+        Ok(request.send(body)?.status().as_u16())
     }
-}
-
-/// Why a body did not arrive.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PostError {
-    pub words: String,
-    /// A later request may succeed.
-    pub is_passing: bool,
 }
 
 /// Looks up host names in a static program, where ureq's own resolver does not work ([`names::IS_STATIC`]).
@@ -119,6 +173,10 @@ mod tests {
     use rustls::{ServerConfig, ServerConnection, StreamOwned};
 
     use super::*;
+
+    fn plain() -> Client {
+        Client::new(&[], None, Encryption::AsTheUrlSays, Duration::from_secs(60))
+    }
 
     #[test]
     fn a_static_program_finds_localhost() {
@@ -153,9 +211,9 @@ mod tests {
             );
             std::io::Write::write_all(&mut stream, answer).expect("it reads");
         });
-        let poster = Poster::new(false, Duration::from_secs(60)).expect("nothing is read");
+        let client = plain();
         let url = format!("http://127.0.0.1:{port}/v1/traces");
-        poster.post(&url, [("X-Key", "secret")].into_iter(), "{\"a\":1}").map_err(|error| error.is_passing)
+        client.post(&url, [("X-Key", "secret")].into_iter(), "{\"a\":1}").map_err(|error| error.is_passing)
     }
 
     #[test]
@@ -200,8 +258,8 @@ mod tests {
         let url = format!("https://localhost:{port}/v1/traces");
         let outcome = |ca: &CertifiedIssuer<'_, KeyPair>| {
             let certificates = [ca.der().clone()];
-            let poster = Poster { agent: agent(&certificates, Encryption::AsTheUrlSays, Duration::from_secs(60)) };
-            poster.post(&url, std::iter::empty(), "{}")
+            let client = Client::new(&certificates, None, Encryption::AsTheUrlSays, Duration::from_secs(60));
+            client.post(&url, std::iter::empty(), "{}")
         };
         assert_eq!(outcome(&ours), Ok(200));
         let refused = outcome(&theirs).expect_err("another CA has signed it");
@@ -210,8 +268,8 @@ mod tests {
 
     #[test]
     fn a_server_that_is_gone_may_come_back() {
-        let poster = Poster::new(false, Duration::from_secs(60)).expect("nothing is read");
-        let error = poster.post("http://127.0.0.1:1/", std::iter::empty(), "").expect_err("nobody listens there");
+        let client = plain();
+        let error = client.post("http://127.0.0.1:1/", std::iter::empty(), "").expect_err("nobody listens there");
         assert!(error.is_passing, "{error:?}");
     }
 }
