@@ -6,7 +6,7 @@
 
 use std::net::IpAddr;
 
-use ::settings::DatabaseSettings;
+use ::settings::{DatabaseSettings, HttpUrl};
 use connections::databases::{Address, CONSOLE_DATABASE, Database, Host, LoadBalanceHosts, TargetSessionAttrs};
 
 use crate::entry::{Entry, EntryReader, Parameter};
@@ -18,6 +18,8 @@ use crate::problem::{Problem, quoted};
 pub const NAME_LEN_MAX: usize = 127;
 /// The largest number of hosts.
 const HOSTS_MAX: usize = 256;
+/// Each is asked by a thread of its own.
+const PATRONI_URLS_MAX: usize = 32;
 const PORT: u16 = 5432;
 
 #[rustfmt::skip]
@@ -40,6 +42,7 @@ const LAST: &[Parameter] = &[
     Parameter::new("timezone", "Asked for at the server's login."),
     Parameter::new("application_name", "Asked for at the server's login."),
     Parameter::new("target_session_attrs", "Which of its hosts pgweir uses, as in libpq: `any`, `read-write`, `read-only`, `primary`, `standby`, `prefer-standby`."),
+    Parameter::new("patroni_urls", "Where the REST API of its hosts' Patroni is, such as `http://10.0.0.1:8008`; several with commas, best all of them. Who leads there is looked at first where pgweir searches the primary."),
     Parameter::new("auth_user", "In place of the global setting."),
     Parameter::new("auth_query", "In place of the global setting."),
     Parameter::new("auth_dbname", "In place of the global setting."),
@@ -135,6 +138,7 @@ fn take(draft: &mut DatabaseDraft, key: &str, value: &str, parameters: &mut Entr
             let choice = parameters.choice(key, value, TargetSessionAttrs::NAMES);
             database.target_session_attrs = choice.and_then(TargetSessionAttrs::parse).unwrap_or_default();
         }
+        "patroni_urls" => database.patroni_urls = patroni_urls(value, parameters),
         "connect_query" => database.connect_query = parameters.text(value),
         "client_encoding" | "datestyle" | "timezone" | "application_name" => {
             database.startup.retain(|(name, _)| name != key);
@@ -157,6 +161,26 @@ fn take_password(draft: &mut DatabaseDraft, key: &str, value: &str, parameters: 
         parameters.error(key, "a second password".to_owned(), expected);
     }
     draft.password = Some(source);
+}
+
+/// `None`: there are none, or not all can be used.
+fn patroni_urls(list: &str, parameters: &mut EntryReader) -> Option<Vec<HttpUrl>> {
+    if list.is_empty() {
+        return None;
+    }
+    let mut urls = Vec::new();
+    for text in list.split(',').map(str::trim) {
+        let url = HttpUrl::read(text);
+        if url.is_none() {
+            let expected = "a URL such as http://10.0.0.1:8008, or several with commas between them";
+            parameters.error("patroni_urls", quoted(text), expected);
+        }
+        urls.extend(url);
+    }
+    if urls.len() > PATRONI_URLS_MAX {
+        parameters.error("patroni_urls", "more".to_owned(), &format!("at most {PATRONI_URLS_MAX} URLs"));
+    }
+    Some(urls)
 }
 
 fn hosts(list: &str, port: u16, parameters: &mut EntryReader) -> Vec<Address> {

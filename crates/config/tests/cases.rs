@@ -165,6 +165,7 @@ fn global(global: &Global, default: &Global, output: &mut String) {
     different(&global.tests, &default.tests, output);
     different(&global.listening, &default.listening, output);
     different(&global.network, &default.network, output);
+    different(&global.patroni, &default.patroni, output);
     different(&global.log, &default.log, output);
     different(&global.console, &default.console, output);
 }

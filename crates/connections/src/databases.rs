@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use auth::Secret;
-use settings::DatabaseSettings;
+use settings::{DatabaseSettings, HttpUrl};
 
 /// The name of the console's database, which no `[databases]` entry may take.
 pub const CONSOLE_DATABASE: &str = "pgbouncer";
@@ -138,6 +138,8 @@ pub struct Database {
     pub hosts: Vec<Address>,
     pub load_balance_hosts: LoadBalanceHosts,
     pub target_session_attrs: TargetSessionAttrs,
+    /// Where the members of the Patroni cluster that its hosts belong to are asked who leads. `None`: nowhere.
+    pub patroni_urls: Option<Vec<HttpUrl>>,
     /// The database's name at the server; `None`: the same as `name`.
     pub dbname: Option<String>,
     /// Every client's server connection logs in as this user.
@@ -186,6 +188,7 @@ impl Database {
             hosts,
             load_balance_hosts: LoadBalanceHosts::default(),
             target_session_attrs: TargetSessionAttrs::default(),
+            patroni_urls: None,
             dbname: None,
             forced_user: None,
             password: None,

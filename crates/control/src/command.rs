@@ -39,6 +39,10 @@ pub enum Order {
     /// As for [`Order::KillClient`].
     KillQuery(String),
     WaitClose(Option<String>),
+    /// A host, perhaps with a port behind a colon, as typed.
+    Promoted(String),
+    /// As for [`Order::Promoted`].
+    Demoted(String),
 }
 
 impl Order {
@@ -56,6 +60,8 @@ impl Order {
             Order::KillClient(_) => "KILL_CLIENT",
             Order::KillQuery(_) => "KILL_QUERY",
             Order::WaitClose(_) => "WAIT_CLOSE",
+            Order::Promoted(_) => "PROMOTED",
+            Order::Demoted(_) => "DEMOTED",
         }
     }
 
@@ -67,6 +73,16 @@ impl Order {
             Order::Pause(name) | Order::Resume(name) | Order::Reconnect(name) => name.as_deref(),
             Order::Kill(name) | Order::WaitClose(name) => name.as_deref(),
             Order::KillClient(_) | Order::KillQuery(_) | Order::Suspend => None,
+            Order::Promoted(_) | Order::Demoted(_) => None,
+        }
+    }
+
+    /// The host that it names.
+    #[must_use]
+    pub fn host(&self) -> Option<&str> {
+        match self {
+            Order::Promoted(host) | Order::Demoted(host) => Some(host),
+            _ => None,
         }
     }
 
@@ -85,6 +101,9 @@ impl Order {
             "KILL_CLIENT" => Order::KillClient(argument.unwrap_or_default()),
             "KILL_QUERY" => Order::KillQuery(argument.unwrap_or_default()),
             "WAIT_CLOSE" => Order::WaitClose(argument),
+            // Without a host none is meant, which is told.
+            "PROMOTED" => Order::Promoted(argument.unwrap_or_default()),
+            "DEMOTED" => Order::Demoted(argument.unwrap_or_default()),
             _ => return None,
         })
     }
@@ -145,7 +164,7 @@ pub(crate) const COMMANDS: [(&str, &[(&str, Command)]); 3] = [
 ];
 
 /// Orders, as `SHOW HELP` has them.
-pub(crate) const ORDERS: [&str; 11] = [
+pub(crate) const ORDERS: [&str; 13] = [
     "SET key = arg",
     "PAUSE [<db>]",
     "RESUME [<db>]",
@@ -157,6 +176,8 @@ pub(crate) const ORDERS: [&str; 11] = [
     "KILL_CLIENT <client_id>",
     "KILL_QUERY <client_id>",
     "WAIT_CLOSE [<db>]",
+    "PROMOTED <host>[:<port>]",
+    "DEMOTED <host>[:<port>]",
 ];
 
 /// The command that a mistyped text may mean, without what follows its word: `SHOW POOLS` for `show pool`.
@@ -282,6 +303,11 @@ mod tests {
             ("kill_client 7", order(Order::KillClient("7".to_owned()))),
             ("Kill_Query 7;", order(Order::KillQuery("7".to_owned()))),
             ("wait_close", order(Order::WaitClose(None))),
+            ("promoted db2", order(Order::Promoted("db2".to_owned()))),
+            ("Demoted [::1]:5433;", order(Order::Demoted("[::1]:5433".to_owned()))),
+            ("promoted '/run/postgresql'", order(Order::Promoted("/run/postgresql".to_owned()))),
+            ("promoted", order(Order::Promoted(String::new()))),
+            ("promoted db1 db2", None),
             ("disable", order(Order::Disable(String::new()))),
             ("kill_client", order(Order::KillClient(String::new()))),
             ("pause app other", None),
@@ -335,6 +361,7 @@ mod tests {
             ("relaod", Some("RELOAD")),
             ("resme app", Some("RESUME")),
             ("kill_clinet 7", Some("KILL_CLIENT")),
+            ("promote db2", Some("PROMOTED")),
             ("shutdown wait_for_server", Some("SHUTDOWN WAIT_FOR_SERVERS")),
             ("shutdown now", None),
             ("show nothing", None),
@@ -351,7 +378,7 @@ mod tests {
         for text in ["show pools", "show classes", "show config", "show help", "show workers", "show pins"] {
             assert!(Command::parse(text).expect("a command").is_for_stats_users(), "{text}");
         }
-        for text in ["show fds", "reload", "shutdown", "pause", "kill x", "kill_query 7", "set a=1"] {
+        for text in ["show fds", "reload", "shutdown", "pause", "kill x", "kill_query 7", "set a=1", "promoted db2"] {
             assert!(!Command::parse(text).expect("a command").is_for_stats_users(), "{text}");
         }
     }

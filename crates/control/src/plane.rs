@@ -8,11 +8,12 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use activity::History;
+use connections::databases::Address;
 use jiff::Zoned;
 use machine::peering::PeerPool;
 use machine::refused_logins::RefusedLogins;
 use machine::upgrade::ServersLeft;
-use machine::{Level, Look, Orders, Settings, Snapshot, Stop};
+use machine::{Hint, Level, Look, Orders, Settings, Snapshot, Stop};
 use units::{ConnId, PoolKey, Serial, WorkerId};
 
 use crate::past::Recall;
@@ -93,6 +94,16 @@ pub trait Plane {
     /// Names of servers' hosts are looked up anew by whoever needs one from now on.
     fn forget_names(&mut self);
 
+    /// Somebody at the console says which host is the primary, or is not any more.
+    fn hint(&mut self, hint: Hint) {
+        let _ = hint;
+    }
+
+    /// What Patroni says of the hosts of databases.
+    fn patroni_roles(&mut self) -> PatroniRoles {
+        PatroniRoles::default()
+    }
+
     /// If the data plane answers, tells so whoever asked us to: a service manager's watchdog.
     fn show_life(&mut self) {}
 
@@ -120,6 +131,9 @@ pub trait Plane {
     /// Writes a line to the log.
     fn tell(&mut self, level: Level, text: String);
 }
+
+/// Patroni's word for what a host is: `leader`, `sync_standby`, `replica`.
+pub type PatroniRoles = BTreeMap<Address, String>;
 
 /// What is known of names, and of the zones that they are in.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use connections::databases::{Address, Database, Host};
-use control::{Asker, ControlEvent, EngineFacts, KnownNames, Loaded, Plane, Signal, Steward, Wanted};
+use control::{Asker, ControlEvent, EngineFacts, KnownName, KnownNames, Loaded, Plane, Signal, Steward, Wanted};
 use jiff::Zoned;
 use machine::snapshot::SuspendedCounts;
 use machine::upgrade::ServersLeft;
-use machine::{Level, Look, Manner, Orders, Question, Settings, Snapshot, Stop, Suspension};
+use machine::{Hint, Level, Look, Manner, Orders, Question, Settings, Snapshot, Stop, Suspension};
 use units::{ConnId, Kind, Serial, WorkerId};
 use wire::{HEADER_LEN, Header, backend};
 
@@ -143,10 +143,16 @@ impl Plane for Outside {
         self.note(format!("{}: {}", to.conn.slot(), read(&bytes)));
     }
 
+    fn hint(&mut self, hint: Hint) {
+        self.note(format!("{:?} is the primary: {}, by {}", hint.host, hint.is_primary, hint.source));
+    }
+
     fn give_memory_back(&mut self) {}
 
     fn names(&mut self) -> KnownNames {
-        KnownNames::default()
+        let addresses = vec![std::net::IpAddr::from([10, 0, 0, 3])];
+        let known = KnownName { name: "db3.example".to_owned(), ttl: Duration::ZERO, addresses };
+        KnownNames { hosts: vec![known], ..KnownNames::default() }
     }
 
     fn forget_names(&mut self) {
@@ -304,6 +310,44 @@ fn orders_that_make_no_sense_are_errors() {
     }
     scene.types(1, "pause");
     assert_eq!(scene.types(2, "pause"), ["2: 08P01 already suspended/paused"]);
+}
+
+#[test]
+fn a_hint_names_a_host_of_the_settings() {
+    let mut scene = Scene::new();
+    let shop = world::database("shop", vec![Host::Ip([10, 0, 0, 1].into()), Host::Name("db3.example".to_owned())]);
+    let mut twice = world::database("twice", vec![Host::Name("db4".to_owned()); 2]);
+    twice.hosts[1].port = 5433;
+    let settings = Settings {
+        databases: [shop, twice].into_iter().map(|one| (one.name.clone(), Arc::new(one))).collect(),
+        ..Settings::default()
+    };
+    scene.steward =
+        Steward::new(scene.outside.clone(), |_| Ok(loaded()), Loaded { settings: Arc::new(settings), ..loaded() });
+    let table = [
+        ("promoted 10.0.0.1", "Address { host: Ip(10.0.0.1), port: 5432 } is the primary: true", "PROMOTED"),
+        ("demoted 10.0.0.1:5432", "Address { host: Ip(10.0.0.1), port: 5432 } is the primary: false", "DEMOTED"),
+        (
+            "promoted db3.example",
+            "Address { host: Name(\"db3.example\"), port: 5432 } is the primary: true",
+            "PROMOTED",
+        ),
+        // As EFM has it, which names addresses.
+        ("promoted 10.0.0.3", "Address { host: Name(\"db3.example\"), port: 5432 } is the primary: true", "PROMOTED"),
+        ("promoted DB4:5433", "Address { host: Name(\"db4\"), port: 5433 } is the primary: true", "PROMOTED"),
+    ];
+    for (text, hint, tag) in table {
+        assert_eq!(scene.types(1, text), [format!("{hint}, by the console"), format!("1: {tag}")], "{text}");
+    }
+    let table = [
+        ("promoted", "a host is required"),
+        ("promoted db5", "no database has such a host: db5"),
+        ("demoted 10.0.0.1:5433", "no database has such a host: 10.0.0.1:5433"),
+        ("promoted db4", "several hosts are called db4: db4:5432, db4:5433"),
+    ];
+    for (text, expected) in table {
+        assert_eq!(scene.types(1, text), [format!("1: 08P01 {expected}")], "{text}");
+    }
 }
 
 #[test]

@@ -1,6 +1,8 @@
 //! The control plane's handle to a running engine. Every call returns soon, and none affects a query.
 
+use std::net::IpAddr;
 use std::sync::Arc;
+use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use machine::{Look, Mail, Observed, Origin, Place, Settings, Snapshot, Stop, ToCoordinator, ToWorker};
@@ -124,6 +126,16 @@ impl Handle {
     /// Looks a name up, and hands on what was found; soon, if it is known.
     pub fn look_up(&self, name: &str, answer: impl FnOnce(names::Found) + Send + 'static) {
         self.shared.resolver.look_up(name.to_owned(), answer);
+    }
+
+    /// The addresses of a name, looked up if they are not known. None: it has none, or that takes longer.
+    #[must_use]
+    pub fn addresses_of(&self, name: &str, patience: Duration) -> Vec<IpAddr> {
+        let (sender, found) = channel();
+        // Nobody waits any more: it came too late.
+        self.shared.resolver.look_up(name.to_owned(), move |found| _ = sender.send(found));
+        let found = found.recv_timeout(patience).ok().and_then(Result::ok);
+        found.map(|addresses| addresses.to_vec()).unwrap_or_default()
     }
 
     /// Names are looked up anew by whoever asks from now on.

@@ -26,6 +26,7 @@ mod doctor;
 mod environment;
 mod files;
 mod health;
+mod hints;
 mod http;
 mod identity;
 mod keyring;

@@ -7,14 +7,16 @@ use std::time::{Duration, UNIX_EPOCH};
 use activity::History;
 use control::past::Recall;
 use control::{
-    Asker, DoorFacts, EngineFacts, Exemplar, Exemplars, KnownName, KnownNames, KnownZone, Plane, Sight, WorkerFacts,
+    Asker, DoorFacts, EngineFacts, Exemplar, Exemplars, KnownName, KnownNames, KnownZone, PatroniRoles, Plane, Sight,
+    WorkerFacts,
 };
 use engine::{Counters, Handle};
 use jiff::Zoned;
 use machine::upgrade::ServersLeft;
-use machine::{Level, Look, Orders, Settings, Snapshot, Stop, ToWorker};
+use machine::{Hint, Level, Look, Orders, Settings, Snapshot, Stop, ToWorker};
 use units::{ConnId, ProcessId, Serial, WorkerId};
 
+use crate::hints::Hints;
 use crate::memory;
 use crate::observer::Observer;
 use crate::place::Place;
@@ -34,6 +36,7 @@ pub(crate) struct EnginePlane {
     place: Place,
     observer: Observer,
     probing: Probing,
+    hints: Hints,
     /// The log was told something since the last answer.
     logged: bool,
 }
@@ -43,9 +46,9 @@ impl EnginePlane {
         handle: Handle,
         supervisor: Supervisor,
         place: Place,
-        (observer, probing): (Observer, Probing),
+        (observer, probing, hints): (Observer, Probing, Hints),
     ) -> EnginePlane {
-        EnginePlane { handle, supervisor, place, observer, probing, logged: false }
+        EnginePlane { handle, supervisor, place, observer, probing, hints, logged: false }
     }
 
     /// Of traced statements, in the control plane's words.
@@ -183,6 +186,14 @@ impl Plane for EnginePlane {
         let zone = |zone: names::Zone| KnownZone { name: zone.name, serial: zone.serial, hosts: zone.names };
         let hosts = seen.names.into_iter().map(host).collect();
         KnownNames { hosts, zones: seen.zones.into_iter().map(zone).collect(), lookups: seen.lookups }
+    }
+
+    fn hint(&mut self, hint: Hint) {
+        self.hints.hint(&hint);
+    }
+
+    fn patroni_roles(&mut self) -> PatroniRoles {
+        self.hints.patroni_roles()
     }
 
     fn forget_names(&mut self) {

@@ -25,6 +25,7 @@ use signal_hook::iterator::Signals;
 
 use crate::cli::Flags;
 use crate::files::{Files, Watcher};
+use crate::hints::Hints;
 use crate::http::Http;
 use crate::observer::Observer;
 use crate::place::Place;
@@ -245,7 +246,8 @@ fn serve_until_end(up: Up, read: Read, flags: &Flags, begun: Begun) -> Result<En
     let watcher = Watcher::start(handle.clone(), config.pooling.global.tls.clone(), sender.clone(), renewed);
     let watcher = watcher.map_err(|error| format!("cannot start a thread: {error}"))?;
     let tracer = Tracer::start(&config, handle.clone())?;
-    let observers = (observer.clone(), probing.clone(), tracer);
+    let hints = Hints::start(&config, handle.clone());
+    let observers = (observer.clone(), probing.clone(), hints.clone(), tracer);
     let load = told(supervisor.clone(), reader(handle.clone(), watcher, observers, flags.clone(), read));
     show_life(sender.clone())?;
     hear(news, handle.clone(), sender.clone())?;
@@ -270,7 +272,7 @@ fn serve_until_end(up: Up, read: Read, flags: &Flags, begun: Begun) -> Result<En
     let meeting = upgrade::await_successor(&config, &handle, sender.clone());
     announce(&handle);
     watched.know(handle.clone(), observer.past().clone(), observer.is_looked_at());
-    let plane = EnginePlane::new(handle.clone(), supervisor.clone(), place, (observer, probing));
+    let plane = EnginePlane::new(handle.clone(), supervisor.clone(), place, (observer, probing, hints));
     let mut steward = Steward::new(plane, load, loaded);
     watched.begin(sender, steward.readiness());
     begun(&config, &handle);
@@ -439,7 +441,7 @@ fn meaning(number: i32) -> Signal {
 fn reader(
     handle: Handle,
     watcher: Watcher,
-    (observer, probing, tracer): (Observer, Probing, Tracer),
+    (observer, probing, hints, tracer): (Observer, Probing, Hints, Tracer),
     flags: Flags,
     read: Read,
 ) -> impl FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>> {
@@ -485,6 +487,7 @@ fn reader(
         observer.configure(&config);
         probing.configure(&config);
         tracer.configure(&config);
+        hints.configure(&config);
         handle.set_tcp(settings::tcp(&config.pooling.global));
         handle.set_busy_poll(settings::busy_poll(&config.pooling.global));
         handle.set_names(&settings::names(&config.pooling.global));

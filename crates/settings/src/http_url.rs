@@ -1,4 +1,4 @@
-//! Where traces are sent, with which headers, and how many.
+//! Addresses of HTTP: where traces are sent, with which headers, and how many; and where Patroni answers.
 
 /// `http://host:port/path`, or `https`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -13,7 +13,8 @@ pub struct HttpUrl {
 
 impl HttpUrl {
     /// `None`: it is something else.
-    pub(crate) fn read(text: &str) -> Option<HttpUrl> {
+    #[must_use]
+    pub fn read(text: &str) -> Option<HttpUrl> {
         let (is_encrypted, rest, default) = match text.strip_prefix("https://") {
             Some(rest) => (true, rest, "443"),
             None => (false, text.strip_prefix("http://")?, "80"),

@@ -28,8 +28,8 @@ pub use server_name::{NamePart, ServerName};
 pub use suggest::nearest;
 pub use table::{
     AUTH_QUERY, ClassSettings, ConsoleSettings, DatabaseSettings, Effective, Global, Group, Key, ListeningSettings,
-    LogSettings, LoginSettings, NameSettings, NetworkSettings, PoolSettings, ROWS, ServerSettings, Setting,
-    StartupSettings, TABLE, TestSettings, TlsSettings, TraceSettings, UserSettings, WaitingSettings,
+    LogSettings, LoginSettings, NameSettings, NetworkSettings, PatroniSettings, PoolSettings, ROWS, ServerSettings,
+    Setting, StartupSettings, TABLE, TestSettings, TlsSettings, TraceSettings, UserSettings, WaitingSettings,
 };
 pub use types::{
     AuthType, CaselessNames, ChannelBinding, CheckQuery, Fidelity, LogFormat, MaxProtocol, ObserveWhen, Over, PoolMode,

@@ -174,6 +174,13 @@ settings! {
         observe_user: Option<String> = Text, None, Yes, Works, Ours, "As whom PostgreSQL is asked, with its password in auth_file. It needs no right but to connect; without pg_monitor it is not told what other users do. Default: the user of the [databases] entry, or else the only user in auth_file whose password is known.";
     }
 
+    Patroni patroni: PatroniSettings, "Patroni" {
+        patroni_tls_ca_file: String = Path, Some(""), Yes, Works, Ours, "The CAs that sign the certificates of Patroni's REST API, for patroni_urls with https. Default: the CAs that the system trusts.";
+        patroni_tls_cert_file: String = Path, Some(""), Yes, Works, Ours, "The certificate that Patroni is shown if it asks for one, as with its verify_client = required.";
+        patroni_tls_key_file: String = Path, Some(""), Yes, Works, Ours, "The private key to patroni_tls_cert_file, not encrypted.";
+        patroni_user: Option<String> = Text, None, Yes, Works, Ours, "As whom the members of patroni_urls are asked, by basic authentication, with its password in auth_file. Patroni itself wants that for changes only, which pgweir makes none of; a proxy before it may want it always. Not set: no user is named.";
+    }
+
     Traces traces: TraceSettings, "Traces" {
         otlp_endpoint: Option<HttpUrl> = HttpUrl, Some(""), Yes, Works, Ours, "Where spans are sent by OTLP/HTTP, such as http://localhost:4318/v1/traces, or https, with the system's CAs: how long a statement waited for a server, how long the server's opening took, how long PostgreSQL worked. A statement belongs to the trace that the traceparent in its comment names. Empty: nothing is traced.";
         otlp_headers: HttpHeaders = HttpHeaders, Some(""), Yes, Works, Ours, "Headers that are sent with spans, as name=value with commas between them. SHOW CONFIG and the log do not show them.";
@@ -359,7 +366,7 @@ mod tests {
             assert!(setting.doc.ends_with('.'), "{}", setting.name);
         }
         let pgbouncers = ROWS.iter().filter(|setting| setting.origin == Origin::PgBouncer);
-        assert_eq!((pgbouncers.count(), ROWS.len()), (100, 163), "PgBouncer's hundred, and ours");
+        assert_eq!((pgbouncers.count(), ROWS.len()), (100, 167), "PgBouncer's hundred, and ours");
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //!
 //! Of all workers' observations the latest is shown. A host that has failed is up again, in its turn, once `server_login_retry` is over; until
 //! somebody has tried it then, nothing is known of it. The role is what the last server that logged in has reported: PostgreSQL before 14 reports
-//! none.
+//! none. What Patroni says of a host is beside it, where `patroni_urls` has it asked.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -13,19 +13,28 @@ use machine::{HostState, Upstream};
 use crate::show_input::{ShowInput, host};
 use crate::table::{Column, Table, count, int, text, words};
 
-const COLUMNS: &[Column] =
-    &[text("host"), int("port"), int("up"), int("observed"), int("retry_in"), text("role"), int("primary")];
+const COLUMNS: &[Column] = &[
+    text("host"),
+    int("port"),
+    int("up"),
+    int("observed"),
+    int("retry_in"),
+    text("role"),
+    int("primary"),
+    text("patroni"),
+];
 
 pub(super) fn table(input: &ShowInput<'_>) -> Table {
-    let mut latest: BTreeMap<(String, u16), Upstream> = BTreeMap::new();
+    let mut latest: BTreeMap<(String, u16), (Upstream, Option<&String>)> = BTreeMap::new();
     for (address, upstream) in input.snapshots.iter().flat_map(|snapshot| &snapshot.hosts) {
         let Address { host: at, port } = address;
-        let known = latest.entry((host(at), *port)).or_insert(*upstream);
+        let patroni = input.patroni_roles.get(address);
+        let (known, _) = latest.entry((host(at), *port)).or_insert((*upstream, patroni));
         *known = (*known).max(*upstream);
     }
     let now = input.snapshots.iter().map(|snapshot| snapshot.now).max().unwrap_or_default();
     let mut table = Table::new(COLUMNS);
-    for ((host, port), upstream) in latest {
+    for ((host, port), (upstream, patroni)) in latest {
         let tried = (upstream != Upstream::UNTRIED).then_some(upstream);
         let up = tried.and_then(|tried| match tried.state {
             HostState::Alive { .. } => Some(1),
@@ -45,6 +54,7 @@ pub(super) fn table(input: &ShowInput<'_>) -> Table {
             retry_in.and_then(count),
             role.map(|role| role.as_str().into()),
             role.and_then(|role| count(u8::from(!role.is_standby()))),
+            patroni.cloned().and_then(words),
         ]);
     }
     table

@@ -1,5 +1,5 @@
-//! PAUSE, RESUME, DISABLE, ENABLE, RECONNECT, KILL, KILL_CLIENT, KILL_QUERY, WAIT_CLOSE, SUSPEND: what changes the orders, and what is answered only
-//! when servers are closed, or all is sent.
+//! PAUSE, RESUME, DISABLE, ENABLE, RECONNECT, KILL, KILL_CLIENT, KILL_QUERY, WAIT_CLOSE, SUSPEND, PROMOTED, DEMOTED: what changes the orders, what
+//! is answered only when servers are closed, or all is sent, and what is passed on as a hint.
 //!
 //! ```text
 //!   order ─► orders ─► configure: every machine
@@ -19,12 +19,12 @@ use std::time::{Duration, Instant};
 use connections::databases::CONSOLE_DATABASE;
 use machine::snapshot::ClientSnapshot;
 use machine::upgrade::ServersLeft;
-use machine::{Level, Look, Orders, Settings, Snapshot, Suspension};
+use machine::{Hint, HintSource, Level, Look, Orders, Settings, Snapshot, Suspension};
 use units::WorkerId;
 
 use super::looking::Curious;
 use super::suspension::{Suspending, unsent};
-use super::{ClientOrder, Steward, is_whole};
+use super::{ClientOrder, Steward, hints, is_whole};
 use crate::command::Order;
 use crate::console::{Answer, Refusal};
 use crate::past::{Past, RECALL_MAX};
@@ -84,8 +84,8 @@ impl Awaited {
 impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L> {
     /// Carries out an order. `None`: it is answered later.
     pub(super) fn order(&mut self, asker: Asker, order: &Order) -> Option<Answer> {
-        let text = match order.database() {
-            Some(database) => format!("{} '{database}' command issued", order.tag()),
+        let text = match order.database().or_else(|| order.host()) {
+            Some(name) => format!("{} '{name}' command issued", order.tag()),
             None => format!("{} command issued", order.tag()),
         };
         self.plane.tell(Level::Log, text);
@@ -148,8 +148,17 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
                 self.wait_for(asker, Awaited::NoneClosing, database);
                 return Ok(false);
             }
+            Order::Promoted(host) => self.pass_hint(host, true)?,
+            Order::Demoted(host) => self.pass_hint(host, false)?,
         }
         Ok(true)
+    }
+
+    /// A host is the primary now, or is not any more, as somebody at the console says.
+    fn pass_hint(&mut self, called: &str, is_primary: bool) -> Result<(), String> {
+        let host = hints::host(&self.loaded.settings, called, &self.plane.names())?;
+        self.plane.hint(Hint { host, is_primary, source: HintSource::Console });
+        Ok(())
     }
 
     /// Whether an order can be for this database.

@@ -16,7 +16,8 @@ use auth::Secret;
 use connections::databases::{Address, Database, Host};
 use control::averages::{Averages, by_database};
 use control::{
-    Detail, DoorFacts, Exemplar, Exemplars, KnownName, KnownNames, KnownZone, SettingRow, ShowInput, WorkerFacts,
+    Detail, DoorFacts, Exemplar, Exemplars, KnownName, KnownNames, KnownZone, PatroniRoles, SettingRow, ShowInput,
+    WorkerFacts,
 };
 use jiff::Zoned;
 use machine::histogram::{Bucket, Spans};
@@ -46,6 +47,7 @@ pub(crate) struct World {
     pub(crate) workers: Vec<WorkerFacts>,
     pub(crate) averages: Averages,
     pub(crate) names: KnownNames,
+    pub(crate) patroni_roles: PatroniRoles,
     pub(crate) peer_pools: Vec<PeerPool>,
     pub(crate) exemplars: Exemplars,
     pub(crate) history: History,
@@ -72,7 +74,10 @@ impl World {
         let peer_pools = vec![PeerPool { peer: PeerId(2), waiting: 4, opening: 2, sent: 1 }];
         let settings = settings();
         let history = observed::history(&settings, &snapshots);
-        World { settings, rows, snapshots, workers, averages, names, peer_pools, exemplars: exemplars(), history }
+        let leader = Address { host: Host::Ip(IpAddr::from([10, 0, 0, 7])), port: 5433 };
+        let patroni_roles = PatroniRoles::from([(leader, "leader".to_owned())]);
+        let exemplars = exemplars();
+        World { settings, rows, snapshots, workers, averages, names, patroni_roles, peer_pools, exemplars, history }
     }
 
     pub(crate) fn show_input(&self) -> ShowInput<'_> {
@@ -86,6 +91,7 @@ impl World {
             workers: &self.workers,
             averages: &self.averages,
             names: &self.names,
+            patroni_roles: &self.patroni_roles,
             door: door(),
             peer_pools: &self.peer_pools,
             exemplars: &self.exemplars,

@@ -4,6 +4,7 @@ mod evil_clients;
 mod evil_servers;
 mod faults;
 mod frozen;
+mod hints;
 mod hostile;
 mod hosts;
 mod outcomes;

@@ -1,0 +1,317 @@
+//! Who outside says which host is the primary: Patroni, where `patroni_urls` has it asked, and administrators.
+//!
+//! ```text
+//!   Patroni ── a Watch for each list of URLs ──► view ─┬─ SHOW HOSTS
+//!                                                      └─ another leader ─► hint
+//!   PROMOTED, DEMOTED at the console ──────────────────────────────────────► hint
+//! ```
+//!
+//! Promises that a member that cannot be asked is told in the log, once, and changes nothing, and that a wrong setting at a RELOAD leaves Patroni
+//! asked as before. Does not decide what follows from a hint: who is the primary, PostgreSQL says.
+
+use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
+use std::time::Duration;
+
+use auth::Secret;
+use config::Config;
+use connections::databases::Address;
+use control::PatroniRoles;
+use engine::Handle;
+use http_client::{Client, Encryption, Identity, certificates};
+use machine::hint::is_called;
+use machine::{Hint, HintSource, Level, Settings};
+use patroni::{ClusterView, Member, News, Url, Watch};
+use settings::{HttpUrl, PatroniSettings};
+
+/// How long a member of Patroni's may take to answer.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Where hints come together. Its watches end with the last clone.
+#[derive(Clone)]
+pub(crate) struct Hints {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    handle: Handle,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    settings: Arc<Settings>,
+    watches: Vec<Watched>,
+}
+
+/// A cluster that is asked.
+struct Watched {
+    urls: Vec<HttpUrl>,
+    means: Means,
+    watch: Watch,
+}
+
+/// How it is asked. A change of these makes another watch.
+#[derive(Clone, PartialEq)]
+struct Means {
+    settings: PatroniSettings,
+    login: Option<(String, String)>,
+    /// A hash of what the files of TLS hold: it is compared with itself only.
+    files: u64,
+}
+
+impl Means {
+    fn of(settings: &Settings) -> Means {
+        let own = &settings.global.patroni;
+        let login = own.patroni_user.as_ref().map(|user| {
+            let password = match settings.secrets.get(user) {
+                Some(Secret::Plain(password)) => password.as_str().to_owned(),
+                _ => String::new(),
+            };
+            (user.clone(), password)
+        });
+        let files = [&own.patroni_tls_ca_file, &own.patroni_tls_cert_file, &own.patroni_tls_key_file];
+        let mut hash = DefaultHasher::new();
+        // One that cannot be read is as one that is not there; who reads it for TLS tells it.
+        files.map(|name| std::fs::read(name).ok()).hash(&mut hash);
+        Means { settings: own.clone(), login, files: hash.finish() }
+    }
+
+    /// # Errors
+    /// The files of TLS cannot be used, in words for the log.
+    fn client(&self, urls: &[HttpUrl]) -> Result<Client, String> {
+        let own = &self.settings;
+        let file = |name| Some(name).filter(|name: &&String| !name.is_empty());
+        let is_encrypted = urls.iter().any(|url| url.is_encrypted);
+        if !is_encrypted {
+            return Ok(Client::new(&[], None, Encryption::AsTheUrlSays, PATIENCE));
+        }
+        let trusted = certificates(file(&own.patroni_tls_ca_file).map(|name| ("patroni_tls_ca_file", name.as_str())))?;
+        let identity = match (file(&own.patroni_tls_cert_file), file(&own.patroni_tls_key_file)) {
+            (Some(certificate), Some(key)) => {
+                let (certificate, key) = (("patroni_tls_cert_file", &**certificate), ("patroni_tls_key_file", &**key));
+                Some(Identity::read(certificate, key)?)
+            }
+            (None, None) => None,
+            _ => return Err("patroni_tls_cert_file and patroni_tls_key_file need each other".to_owned()),
+        };
+        Ok(Client::new(&trusted, identity, Encryption::AsTheUrlSays, PATIENCE))
+    }
+}
+
+impl Hints {
+    pub(crate) fn start(config: &Config, handle: Handle) -> Hints {
+        let hints = Hints { shared: Arc::new(Shared { handle, state: Mutex::default() }) };
+        hints.configure(config);
+        hints
+    }
+
+    /// Puts a new configuration in force.
+    pub(crate) fn configure(&self, config: &Config) {
+        let settings = Arc::new(config.pooling.clone());
+        let means = Means::of(&settings);
+        let mut wanted: Vec<Vec<HttpUrl>> = Vec::new();
+        for (urls, _) in asked(&settings) {
+            if !wanted.iter().any(|known| known == urls) {
+                wanted.push(urls.to_vec());
+            }
+        }
+        let mut state = self.shared.lock();
+        state.settings = settings;
+        state.watches.retain(|watched| wanted.contains(&watched.urls));
+        for urls in wanted {
+            let known = state.watches.iter().position(|watched| watched.urls == urls);
+            if known.is_some_and(|at| state.watches[at].means == means) {
+                continue;
+            }
+            match self.watch(urls, means.clone()) {
+                Ok(watched) => match known {
+                    Some(at) => state.watches[at] = watched,
+                    None => state.watches.push(watched),
+                },
+                Err(why) => {
+                    let words = if known.is_some() { "asked as before" } else { "not asked" };
+                    self.shared.handle.log().say(Level::Error, format!("{why}; Patroni is {words}"));
+                }
+            }
+        }
+    }
+
+    /// # Errors
+    /// It cannot be asked, in words for the log.
+    fn watch(&self, urls: Vec<HttpUrl>, means: Means) -> Result<Watched, String> {
+        let options = patroni::Options {
+            urls: urls.iter().map(url).collect(),
+            client: means.client(&urls)?,
+            login: means.login.clone(),
+        };
+        let shared = Arc::downgrade(&self.shared);
+        let mut hearing = Hearing { shared, urls: urls.clone(), leader: None };
+        let watch = Watch::start(options, move |news| hearing.hear(news));
+        let watch = watch.map_err(|why| format!("cannot start a thread: {why}"))?;
+        Ok(Watched { urls, means, watch })
+    }
+
+    /// Somebody outside says which host is the primary, or is not any more.
+    pub(crate) fn hint(&self, hint: &Hint) {
+        self.shared.hint(hint);
+    }
+
+    /// Patroni's words for hosts, as far as they are known without asking anybody.
+    pub(crate) fn patroni_roles(&self) -> PatroniRoles {
+        let names = self.shared.handle.names().names;
+        let addresses_of = |name: &str| -> Vec<IpAddr> {
+            let known = names.iter().find(|known| known.name.eq_ignore_ascii_case(name));
+            known.map(|known| known.addresses.clone()).unwrap_or_default()
+        };
+        let state = self.shared.lock();
+        let mut roles = PatroniRoles::new();
+        for (urls, hosts) in asked(&state.settings) {
+            let watched = state.watches.iter().find(|watched| watched.urls == urls);
+            let Some(view) = watched.and_then(|watched| watched.watch.view()) else { continue };
+            for host in hosts {
+                if let Some(member) = view.members.iter().find(|member| is_member(host, member, &addresses_of)) {
+                    roles.insert(host.clone(), member.role.clone());
+                }
+            }
+        }
+        roles
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("nothing panics while it holds this lock")
+    }
+
+    fn hint(&self, hint: &Hint) {
+        let Hint { host, is_primary, source } = hint;
+        let what = if *is_primary { "is the primary now" } else { "is not the primary any more" };
+        let text = format!("hint: {} {what}, says {source}", activity::address_text(host));
+        self.handle.log().say(Level::Log, text);
+        if *source == HintSource::Console {
+            // Patroni may have it, too.
+            self.lock().watches.iter().for_each(|watched| watched.watch.look_now());
+        }
+    }
+}
+
+/// What is heard of one cluster.
+struct Hearing {
+    shared: Weak<Shared>,
+    urls: Vec<HttpUrl>,
+    leader: Option<Member>,
+}
+
+impl Hearing {
+    fn hear(&mut self, news: News) {
+        // None: the process ends.
+        let Some(shared) = self.shared.upgrade() else { return };
+        let say = |level, text: String| shared.handle.log().say(level, text);
+        match news {
+            News::Failed { url, words } => {
+                say(Level::Warning, format!("Patroni at {url} cannot be used: {words}"));
+            }
+            News::Back { url } => say(Level::Log, format!("Patroni at {url} can be used again")),
+            News::Seen(view) => self.see(&shared, &view),
+        }
+    }
+
+    fn see(&mut self, shared: &Shared, view: &ClusterView) {
+        let place = |member: &Member| (member.name.clone(), member.host.clone(), member.port);
+        let leader = view.leader().cloned();
+        if leader.as_ref().map(place) == self.leader.as_ref().map(place) {
+            self.leader = leader;
+            return;
+        }
+        let before = std::mem::replace(&mut self.leader, leader);
+        let scope = view.scope.clone().unwrap_or_default();
+        let text = match &self.leader {
+            Some(member) => {
+                let host = member.host.as_deref().unwrap_or("an unknown place");
+                let port = member.port.map(|port| format!(":{port}")).unwrap_or_default();
+                let timeline = view.timeline.map(|timeline| format!(", timeline {timeline}")).unwrap_or_default();
+                format!("Patroni cluster {scope}: {} at {host}{port} leads now{timeline}", member.name)
+            }
+            None => format!("Patroni cluster {scope}: nobody leads"),
+        };
+        shared.handle.log().say(Level::Log, text);
+        let addresses_of = |name: &str| shared.handle.addresses_of(name, PATIENCE);
+        let settings = Arc::clone(&shared.lock().settings);
+        let mut hints: BTreeMap<Address, bool> = BTreeMap::new();
+        for (_, hosts) in asked(&settings).filter(|(urls, _)| *urls == self.urls) {
+            for host in hosts {
+                let is = |member: &Option<Member>| {
+                    member.as_ref().is_some_and(|member| is_member(host, member, &addresses_of))
+                };
+                if is(&self.leader) {
+                    hints.insert(host.clone(), true);
+                } else if is(&before) {
+                    hints.insert(host.clone(), false);
+                }
+            }
+        }
+        if self.leader.is_some() && !hints.values().any(|is_primary| *is_primary) {
+            let text = format!(
+                "Patroni cluster {scope}: its leader is none of the hosts of a database with these patroni_urls"
+            );
+            shared.handle.log().say(Level::Warning, text);
+        }
+        for (host, is_primary) in hints {
+            shared.hint(&Hint { host, is_primary, source: HintSource::Patroni { scope: scope.clone() } });
+        }
+    }
+}
+
+/// The lists of URLs that databases have, each with the hosts of such a database.
+fn asked(settings: &Settings) -> impl Iterator<Item = (&[HttpUrl], &[Address])> {
+    let databases = settings.databases.values().map(|database| &**database).chain(settings.fallback.as_deref());
+    databases.filter_map(|database| Some((database.patroni_urls.as_deref()?, database.hosts.as_slice())))
+}
+
+fn url(url: &HttpUrl) -> Url {
+    Url { base: url.text().trim_end_matches('/').to_owned(), host: url.host.clone() }
+}
+
+/// Whether a host of the settings is this member: by the name or address that Patroni has for it, or by the host of its URL.
+fn is_member(host: &Address, member: &Member, addresses_of: &dyn Fn(&str) -> Vec<IpAddr>) -> bool {
+    let mut names = member.host.iter().chain(&member.asked_at);
+    member.port.is_some() && names.any(|name| is_called(host, name, member.port, addresses_of))
+}
+
+#[cfg(test)]
+mod tests {
+    use connections::databases::Host;
+
+    use super::*;
+
+    #[test]
+    fn a_member_is_known_by_its_address_or_by_the_host_of_its_url() {
+        let member = |host: Option<&str>, port, asked_at: Option<&str>| Member {
+            host: host.map(str::to_owned),
+            port,
+            asked_at: asked_at.map(str::to_owned),
+            ..Member::default()
+        };
+        let host = Address { host: Host::Name("db1".to_owned()), port: 5432 };
+        let table = [
+            (member(Some("db1"), Some(5432), None), true),
+            (member(Some("10.0.0.1"), Some(5432), Some("db1")), true),
+            (member(Some("10.0.0.1"), Some(5432), Some("db2")), false),
+            (member(Some("10.0.0.1"), Some(5433), Some("db1")), false),
+            (member(None, None, Some("db1")), false),
+        ];
+        for (member, expected) in table {
+            assert_eq!(is_member(&host, &member, &|_| Vec::new()), expected, "{member:?}");
+        }
+    }
+
+    #[test]
+    fn a_url_is_asked_without_the_slash_at_its_end() {
+        let base = |text: &str| url(&HttpUrl::read(text).expect("a URL")).base;
+        assert_eq!(base("https://a"), "https://a:443");
+        assert_eq!(base("http://[::1]:8008/one/"), "http://[::1]:8008/one");
+    }
+}
