@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use connections::databases::Host as Upstream;
 use machine::{Action, Event, Hangup, Mail, Secure, ToWorker, Topic};
 use rustix::net::Shutdown;
 use units::{ConnId, Kind};
@@ -189,6 +190,11 @@ impl Host {
                 let _ = self.shared.probes.send(host);
             }
             Action::Trace(statement) => self.shared.traces.push(*statement),
+            Action::DoubtName { host } => {
+                if let Upstream::Name(name) = &host.host {
+                    self.shared.resolver.doubt(name);
+                }
+            }
         }
     }
 

@@ -34,6 +34,9 @@ pub enum Action {
     Close { conn: ConnId, last_words: bool },
     /// Connect to a PostgreSQL, without waiting: `Event::Opened` or `Event::OpenFailed` follows.
     Open { conn: ConnId, address: Arc<Address> },
+    /// A connection to this host could not be opened, was closed by its PostgreSQL, or has led to one of another role: if it has a name, the name
+    /// may have other addresses soon.
+    DoubtName { host: Arc<Address> },
     /// Encrypt it from now on: `Event::Secured` follows, and until then nothing is sent on it.
     Secure { conn: ConnId, how: Secure },
     /// Compute this off the event loop: `Event::Computed` follows.

@@ -27,6 +27,13 @@ impl Addresses {
         self.moved.insert(name.to_owned(), addresses.to_vec());
     }
 
+    /// Whether a host has moved since these were known.
+    #[must_use]
+    pub fn have_moved_since(&self, before: &Addresses, host: &Address) -> bool {
+        let Host::Name(name) = &host.host else { return false };
+        self.moved.get(name).is_some_and(|addresses| before.moved.get(name) != Some(addresses))
+    }
+
     /// Whether a connection that was opened to `host`, and stands to `address`, is not where `host` is now.
     #[must_use]
     pub fn have_left(&self, host: &Address, address: &Address) -> bool {
@@ -49,6 +56,12 @@ mod tests {
         addresses.moved("db", &[ip(2), ip(3)]);
         let left = |host: &Address, to| addresses.have_left(host, &at(Host::Ip(ip(to))));
         assert_eq!((left(&host, 1), left(&host, 2), left(&host, 3), left(&other, 1)), (true, false, false, false));
+        assert!(addresses.have_moved_since(&Addresses::default(), &host));
+        let before = addresses.clone();
+        assert!(!addresses.have_moved_since(&before, &host) && !addresses.have_moved_since(&before, &other));
+        addresses.moved("db", &[ip(2)]);
+        assert!(addresses.have_moved_since(&before, &host));
+        assert!(!addresses.have_moved_since(&before, &at(Host::Ip(ip(1)))), "an address does not move");
         assert!(!addresses.have_left(&at(Host::Ip(ip(1))), &at(Host::Ip(ip(1)))), "an address does not move");
         assert!(!addresses.have_left(&host, &host), "it is not open yet");
     }

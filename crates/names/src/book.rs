@@ -10,6 +10,9 @@
 //! whatever the record itself says. Where no name server answers, what was known last is used on ([`LAST_KNOWN_MAX`]): a name
 //! server that is down does not change where a database is. An answer that there is no such name counts.
 //!
+//! A name is in doubt for [`DOUBTED`] after a connection to it has failed, or was closed by the other side: it is looked up once in [`RECHECK`]
+//! then, though nobody asks, so that a database that moves is followed. What is known counts meanwhile.
+//!
 //! Who asks next begins with the next address, so that connections spread over all. An address that has just refused a
 //! connection comes last for [`SHUNNED`].
 //!
@@ -28,6 +31,12 @@ const NAMES_MAX: usize = 1024;
 
 /// As long as PgBouncer's default for answers: whoever has mended the host waits no longer.
 const SHUNNED: Duration = Duration::from_secs(15);
+
+/// A primary that is lost has its name moved within half a minute, mostly; each connection that fails meanwhile doubts it anew.
+const DOUBTED: Duration = Duration::from_secs(15);
+
+/// How often a name in doubt is looked up.
+const RECHECK: Duration = Duration::from_secs(1);
 
 /// RFC 8767 has one to three days in mind.
 //= rfc8767#section-5
@@ -72,6 +81,10 @@ struct Name<W> {
     shunned: BTreeMap<IpAddr, Instant>,
     /// It is being looked up.
     in_flight: bool,
+    /// When that has begun last.
+    began: Instant,
+    /// Until when it is in doubt.
+    doubted_until: Instant,
     /// What is being looked up was asked before somebody wanted it anew.
     outdated: bool,
     /// It was said that it cannot be looked up.
@@ -107,6 +120,8 @@ impl<W> Book<W> {
             turn: 0,
             shunned: BTreeMap::new(),
             in_flight: false,
+            began: now,
+            doubted_until: now,
             outdated: false,
             told: false,
             waiting: Vec::new(),
@@ -117,7 +132,7 @@ impl<W> Book<W> {
             return (Asked::Known(entry.answer(now)), Some(waiter));
         }
         entry.waiting.push(waiter);
-        let begins = !std::mem::replace(&mut entry.in_flight, true);
+        let begins = entry.begin(now);
         (if begins { Asked::LookUp } else { Asked::Wait }, None)
     }
 
@@ -138,6 +153,7 @@ impl<W> Book<W> {
         // A name that is being looked up is kept.
         let Some(entry) = self.names.get_mut(name) else { return nothing };
         if std::mem::take(&mut entry.outdated) {
+            entry.began = now;
             return Outcome { again: true, ..nothing };
         }
         entry.in_flight = false;
@@ -180,6 +196,25 @@ impl<W> Book<W> {
         }
     }
 
+    /// A connection to the name has failed, or was closed by the other side. A name that nobody has asked for is not looked up.
+    pub(crate) fn doubt(&mut self, name: &str, now: Instant) {
+        if let Some(entry) = self.names.get_mut(name) {
+            entry.doubted_until = now + DOUBTED;
+        }
+    }
+
+    /// When the next name in doubt has to be looked up, if there is one.
+    pub(crate) fn next_recheck(&self, now: Instant) -> Option<Instant> {
+        let doubted = self.names.values().filter(|entry| entry.is_doubted(now));
+        doubted.map(|entry| entry.began + RECHECK).min()
+    }
+
+    /// The names in doubt that have to be looked up now.
+    pub(crate) fn recheck(&mut self, now: Instant) -> Vec<String> {
+        let due = self.names.iter_mut().filter(|(_, entry)| entry.is_doubted(now) && entry.began + RECHECK <= now);
+        due.filter_map(|(name, entry)| entry.begin(now).then(|| name.clone())).collect()
+    }
+
     /// Whoever asks from now on gets what is looked up from now on.
     pub(crate) fn forget_all(&mut self, now: Instant) {
         for entry in self.names.values_mut() {
@@ -195,17 +230,17 @@ impl<W> Book<W> {
 
     /// A zone's serial. Returns the names that have to be looked up if it has changed.
     //= pgbouncer config.md#dns_zone_check_period
-    pub(crate) fn serial_found(&mut self, zone: &str, serial: u32) -> Vec<String> {
+    pub(crate) fn serial_found(&mut self, zone: &str, serial: u32, now: Instant) -> Vec<String> {
         let before = self.serials.insert(zone.to_owned(), serial);
         if before.is_none_or(|before| before == serial) {
             return Vec::new();
         }
         let mut changed = Vec::new();
         for (name, entry) in self.names.iter_mut().filter(|(name, _)| zone_of(name) == Some(zone)) {
-            if std::mem::replace(&mut entry.in_flight, true) {
-                entry.outdated = true;
-            } else {
+            if entry.begin(now) {
                 changed.push(name.clone());
+            } else {
+                entry.outdated = true;
             }
         }
         changed
@@ -239,6 +274,20 @@ impl<W> Book<W> {
 }
 
 impl<W> Name<W> {
+    /// It is to be looked up. False: it is being looked up already.
+    fn begin(&mut self, now: Instant) -> bool {
+        if std::mem::replace(&mut self.in_flight, true) {
+            return false;
+        }
+        self.began = now;
+        true
+    }
+
+    /// One that is being looked up waits for that.
+    fn is_doubted(&self, now: Instant) -> bool {
+        now < self.doubted_until && !self.in_flight
+    }
+
     /// What is known, in the order to try: the next address first, those that have just failed last.
     fn answer(&mut self, now: Instant) -> Found {
         let addresses = match self.found.as_ref().expect("it is asked for when something was found") {

@@ -159,12 +159,12 @@ fn a_zone_whose_serial_has_changed_has_its_names_looked_up() {
         scene.found(name, Ok(&["10.0.0.1"]));
     }
     assert_eq!(scene.book.zones().into_iter().collect::<Vec<_>>(), ["db.example", "other.example"]);
-    assert!(scene.book.serial_found("db.example", 7).is_empty(), "the first one is no change");
-    assert!(scene.book.serial_found("db.example", 7).is_empty());
-    assert_eq!(scene.book.serial_found("db.example", 8), ["a.db.example", "b.db.example"]);
+    assert!(scene.book.serial_found("db.example", 7, scene.now).is_empty(), "the first one is no change");
+    assert!(scene.book.serial_found("db.example", 7, scene.now).is_empty());
+    assert_eq!(scene.book.serial_found("db.example", 8, scene.now), ["a.db.example", "b.db.example"]);
     let zones = scene.book.known_zones();
     assert_eq!((zones[0].serial, zones[0].names, zones[1].serial), (8, 2, 0));
-    assert!(scene.book.serial_found("db.example", 9).is_empty(), "they are being looked up");
+    assert!(scene.book.serial_found("db.example", 9, scene.now).is_empty(), "they are being looked up");
     assert_eq!(scene.found("a.db.example", Ok(&["10.0.0.3"])), "again");
     assert_eq!(scene.found("a.db.example", Ok(&["10.0.0.4"])), "moved to 10.0.0.4");
 }
@@ -181,4 +181,50 @@ fn names_have_a_bound_and_none_that_somebody_waits_for_is_dropped() {
     }
     assert!(scene.book.names.len() <= NAMES_MAX);
     assert_eq!(scene.ask("first"), "wait");
+}
+
+#[test]
+fn a_name_in_doubt_is_looked_up_each_second_though_nobody_asks() {
+    let mut scene = Scene::new();
+    let now = scene.now;
+    scene.book.doubt("db", now);
+    assert_eq!(scene.book.next_recheck(now), None, "nobody has asked for it");
+    scene.ask("db");
+    assert_eq!(scene.found("db", Ok(&["10.0.0.1", "10.0.0.2"])), "1:10.0.0.1,10.0.0.2");
+    assert_eq!(scene.book.next_recheck(scene.now), None, "it is in no doubt");
+    scene.pass(3);
+    scene.book.doubt("db", scene.now);
+    assert!(scene.book.next_recheck(scene.now) <= Some(scene.now), "at once");
+    assert_eq!(scene.book.recheck(scene.now), ["db"]);
+    assert_eq!(scene.ask("db"), "10.0.0.2,10.0.0.1", "what is known counts meanwhile");
+    scene.book.doubt("db", scene.now);
+    assert_eq!((scene.book.next_recheck(scene.now), scene.book.recheck(scene.now)), (None, vec![]), "it is under way");
+    // A name server turns the order round: that is no move.
+    assert_eq!(scene.found("db", Ok(&["10.0.0.2", "10.0.0.1"])), "");
+    scene.book.doubt("db", scene.now);
+    assert_eq!(scene.book.next_recheck(scene.now), Some(scene.now + RECHECK), "once a second");
+    assert!(scene.book.recheck(scene.now).is_empty());
+    scene.pass(1);
+    assert_eq!(scene.book.recheck(scene.now), ["db"]);
+    assert_eq!(scene.found("db", Ok(&["10.0.0.3"])), "moved to 10.0.0.3");
+    assert_eq!(scene.ask("db"), "10.0.0.3");
+    // The doubt ends.
+    scene.pass(14);
+    assert_eq!(scene.book.next_recheck(scene.now), None);
+}
+
+#[test]
+fn a_name_in_doubt_that_is_gone_for_a_moment_is_found_when_it_is_back() {
+    let mut scene = Scene::new();
+    scene.ask("db");
+    scene.found("db", Ok(&["10.0.0.1"]));
+    scene.pass(1);
+    scene.book.doubt("db", scene.now);
+    assert_eq!(scene.book.recheck(scene.now), ["db"]);
+    assert_eq!(scene.found("db", Err((false, "no such name"))), "");
+    assert_eq!(scene.ask("db"), "(no such name)");
+    scene.pass(1);
+    assert_eq!(scene.book.recheck(scene.now), ["db"], "a second later, whatever dns_nxdomain_ttl says");
+    assert_eq!(scene.found("db", Ok(&["10.0.0.2"])), "moved to 10.0.0.2");
+    assert_eq!(scene.ask("db"), "10.0.0.2");
 }

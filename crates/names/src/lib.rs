@@ -163,6 +163,11 @@ impl Names {
         lock(&self.book).shun(name, address, Instant::now());
     }
 
+    /// A connection to the name has failed, or was closed by the other side: for a while the name is looked up each second, though nobody asks.
+    pub fn doubt(&self, name: &str) {
+        let _ = self.requests.send(Request::Doubt { name: name.to_owned() });
+    }
+
     /// Whoever asks from now on gets what is looked up from now on.
     pub fn forget_all(&self) {
         lock(&self.book).forget_all(Instant::now());

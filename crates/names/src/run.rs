@@ -31,6 +31,10 @@ pub(crate) enum Request {
         zone: String,
         serial: u32,
     },
+    /// A connection to it has failed.
+    Doubt {
+        name: String,
+    },
     /// How often zones are checked from now on; `None`: never.
     CheckZones(Option<Duration>),
 }
@@ -62,16 +66,19 @@ fn serve(runtime: Runtime, mut desk: Desk, mut requests: UnboundedReceiver<Reque
         let mut checked = Instant::now();
         loop {
             // A year: never.
-            let due = checked + period.unwrap_or(Duration::from_secs(31_536_000));
+            let zones = checked + period.unwrap_or(Duration::from_secs(31_536_000));
+            let doubted = desk.next_recheck();
+            let due = doubted.map_or(zones, |doubted| zones.min(doubted));
             match timeout_at(due, requests.recv()).await {
                 Ok(Some(Request::CheckZones(other))) => period = other,
                 Ok(Some(request)) => desk.serve(request),
                 // Nobody is left who could ask.
                 Ok(None) => return,
-                Err(_) => {
+                Err(_) if due == zones => {
                     checked = Instant::now();
                     desk.check_zones();
                 }
+                Err(_) => desk.recheck(),
             }
         }
     });
@@ -117,12 +124,24 @@ impl Desk {
                     self.look_up(next);
                 }
             }
+            Request::Doubt { name } => lock(&self.book).doubt(&name, now),
             Request::Serial { zone, serial } => {
-                let changed = lock(&self.book).serial_found(&zone, serial);
+                let changed = lock(&self.book).serial_found(&zone, serial, now);
                 changed.into_iter().for_each(|name| self.look_up(name));
             }
             Request::CheckZones(_) => unreachable!("the loop takes it"),
         }
+    }
+
+    /// When names in doubt are due.
+    fn next_recheck(&self) -> Option<Instant> {
+        lock(&self.book).next_recheck(std::time::Instant::now()).map(Instant::from_std)
+    }
+
+    /// Looks up the names in doubt that are due.
+    fn recheck(&mut self) {
+        let due = lock(&self.book).recheck(std::time::Instant::now());
+        due.into_iter().for_each(|name| self.look_up(name));
     }
 
     fn look_up(&mut self, name: String) {

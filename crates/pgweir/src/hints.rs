@@ -43,27 +43,27 @@ struct Shared {
 #[derive(Default)]
 struct State {
     settings: Arc<Settings>,
-    watches: Vec<Watched>,
+    watches: Vec<AskedCluster>,
 }
 
 /// A cluster that is asked.
-struct Watched {
+struct AskedCluster {
     urls: Vec<HttpUrl>,
-    means: Means,
+    access: PatroniAccess,
     watch: Watch,
 }
 
-/// How it is asked. A change of these makes another watch.
+/// How it is asked. A change of any of this makes another watch.
 #[derive(Clone, PartialEq)]
-struct Means {
+struct PatroniAccess {
     settings: PatroniSettings,
     login: Option<(String, String)>,
     /// A hash of what the files of TLS hold: it is compared with itself only.
     files: u64,
 }
 
-impl Means {
-    fn of(settings: &Settings) -> Means {
+impl PatroniAccess {
+    fn of(settings: &Settings) -> PatroniAccess {
         let own = &settings.global.patroni;
         let login = own.patroni_user.as_ref().map(|user| {
             let password = match settings.secrets.get(user) {
@@ -76,7 +76,7 @@ impl Means {
         let mut hash = DefaultHasher::new();
         // One that cannot be read is as one that is not there; who reads it for TLS tells it.
         files.map(|name| std::fs::read(name).ok()).hash(&mut hash);
-        Means { settings: own.clone(), login, files: hash.finish() }
+        PatroniAccess { settings: own.clone(), login, files: hash.finish() }
     }
 
     /// # Errors
@@ -111,7 +111,7 @@ impl Hints {
     /// Puts a new configuration in force.
     pub(crate) fn configure(&self, config: &Config) {
         let settings = Arc::new(config.pooling.clone());
-        let means = Means::of(&settings);
+        let access = PatroniAccess::of(&settings);
         let mut wanted: Vec<Vec<HttpUrl>> = Vec::new();
         for (urls, _) in asked(&settings) {
             if !wanted.iter().any(|known| known == urls) {
@@ -120,16 +120,16 @@ impl Hints {
         }
         let mut state = self.shared.lock();
         state.settings = settings;
-        state.watches.retain(|watched| wanted.contains(&watched.urls));
+        state.watches.retain(|cluster| wanted.contains(&cluster.urls));
         for urls in wanted {
-            let known = state.watches.iter().position(|watched| watched.urls == urls);
-            if known.is_some_and(|at| state.watches[at].means == means) {
+            let known = state.watches.iter().position(|cluster| cluster.urls == urls);
+            if known.is_some_and(|at| state.watches[at].access == access) {
                 continue;
             }
-            match self.watch(urls, means.clone()) {
-                Ok(watched) => match known {
-                    Some(at) => state.watches[at] = watched,
-                    None => state.watches.push(watched),
+            match self.watch(urls, access.clone()) {
+                Ok(cluster) => match known {
+                    Some(at) => state.watches[at] = cluster,
+                    None => state.watches.push(cluster),
                 },
                 Err(why) => {
                     let words = if known.is_some() { "asked as before" } else { "not asked" };
@@ -141,17 +141,17 @@ impl Hints {
 
     /// # Errors
     /// It cannot be asked, in words for the log.
-    fn watch(&self, urls: Vec<HttpUrl>, means: Means) -> Result<Watched, String> {
+    fn watch(&self, urls: Vec<HttpUrl>, access: PatroniAccess) -> Result<AskedCluster, String> {
         let options = patroni::Options {
             urls: urls.iter().map(url).collect(),
-            client: means.client(&urls)?,
-            login: means.login.clone(),
+            client: access.client(&urls)?,
+            login: access.login.clone(),
         };
         let shared = Arc::downgrade(&self.shared);
         let mut hearing = Hearing { shared, urls: urls.clone(), leader: None };
         let watch = Watch::start(options, move |news| hearing.hear(news));
         let watch = watch.map_err(|why| format!("cannot start a thread: {why}"))?;
-        Ok(Watched { urls, means, watch })
+        Ok(AskedCluster { urls, access, watch })
     }
 
     /// Somebody outside says which host is the primary, or is not any more.
@@ -169,8 +169,8 @@ impl Hints {
         let state = self.shared.lock();
         let mut roles = PatroniRoles::new();
         for (urls, hosts) in asked(&state.settings) {
-            let watched = state.watches.iter().find(|watched| watched.urls == urls);
-            let Some(view) = watched.and_then(|watched| watched.watch.view()) else { continue };
+            let cluster = state.watches.iter().find(|cluster| cluster.urls == urls);
+            let Some(view) = cluster.and_then(|cluster| cluster.watch.view()) else { continue };
             for host in hosts {
                 if let Some(member) = view.members.iter().find(|member| is_member(host, member, &addresses_of)) {
                     roles.insert(host.clone(), member.role.clone());
@@ -193,7 +193,7 @@ impl Shared {
         self.handle.log().say(Level::Log, text);
         if *source == HintSource::Console {
             // Patroni may have it, too.
-            self.lock().watches.iter().for_each(|watched| watched.watch.look_now());
+            self.lock().watches.iter().for_each(|cluster| cluster.watch.look_now());
         }
     }
 }

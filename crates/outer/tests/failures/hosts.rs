@@ -187,6 +187,73 @@ fn a_name_server_that_has_gone_leaves_servers_where_they_are() {
     assert!(!pooler.log().contains("obsolete connection"));
 }
 
+/// How soon a change of a name is followed: a second until the name is looked up, and what a busy machine takes.
+const FOLLOWED: Duration = Duration::from_secs(3);
+
+#[test]
+fn a_name_that_moves_is_followed_at_once_after_its_servers_were_closed() {
+    let (stage, names) = (stage(), NameServer::start());
+    names.tell("db.example", Says::Addresses(vec![FIRST]));
+    let settings = "dns_max_ttl = 3600\nserver_login_retry = 3600\n";
+    let pooler = pooler(&stage, "db.example query_wait_timeout=60", settings, Some(&names));
+    let mut one = client(&pooler, "postgres");
+    assert_eq!(ask(&mut one, WHERE), "127.0.0.2");
+    assert_eq!(names.asked("db.example"), 1, "an hour is not over");
+    // As RDS does it: connections end, and the name moves later. Meanwhile the old address is served.
+    assert_eq!(stage.direct("select count(pg_terminate_backend(pid)) > 0 from pg_stat_activity where client_addr is not null and pid <> pg_backend_pid()"), "t");
+    eventually("the name is looked up", || names.asked("db.example") > 1);
+    names.tell("db.example", Says::Addresses(vec![SECOND]));
+    let changed = Instant::now();
+    eventually("it is followed", || one.query(WHERE).is_ok_and(|answer| answer.value() == Some("127.0.0.3")));
+    let took = changed.elapsed();
+    println!("a name that moved was followed after {took:?}");
+    assert!(took < FOLLOWED, "{took:?}: {}", pooler.log());
+}
+
+#[test]
+fn a_name_that_moves_is_followed_at_once_while_nobody_can_connect() {
+    let (stage, names) = (stage(), NameServer::start());
+    // Nobody listens there.
+    names.tell("db.example", Says::Addresses(vec![Ipv4Addr::new(127, 0, 0, 9)]));
+    let settings = "dns_max_ttl = 3600\nserver_login_retry = 3600\n";
+    let pooler = pooler(&stage, "db.example query_wait_timeout=60", settings, Some(&names));
+    let address = pooler.address();
+    let waiting = std::thread::spawn(move || {
+        let mut client = Client::login(address, "postgres", "postgres").expect("it waits");
+        (ask(&mut client, WHERE), Instant::now())
+    });
+    // Pauses between attempts have grown by then.
+    eventually("it is looked up again and again", || names.asked("db.example") > 3);
+    names.tell("db.example", Says::Addresses(vec![SECOND]));
+    let changed = Instant::now();
+    let (found, at) = waiting.join().expect("it does not panic");
+    let took = at.duration_since(changed);
+    println!("a name that moved was followed after {took:?} by a client that waited");
+    assert_eq!(found, "127.0.0.3");
+    assert!(took < FOLLOWED, "{took:?}: {}", pooler.log());
+}
+
+#[test]
+fn the_order_of_a_names_addresses_is_no_move() {
+    let (stage, names) = (stage(), NameServer::start());
+    names.tell("db.example", Says::Addresses(vec![FIRST, SECOND]));
+    let pooler = pooler(&stage, "db.example", "dns_max_ttl = 3600\n", Some(&names));
+    let mut clients: Vec<Client> = (0..2).map(|_| client(&pooler, "postgres")).collect();
+    let begin = |client: &mut Client| {
+        let _ = client.query("begin");
+        ask(client, "select pg_backend_pid()")
+    };
+    let (kept, ended) = (begin(&mut clients[0]), begin(&mut clients[1]));
+    names.tell("db.example", Says::Addresses(vec![SECOND, FIRST]));
+    assert_eq!(stage.direct(&format!("select pg_terminate_backend({ended})")), "t");
+    eventually("the name is looked up", || names.asked("db.example") > 2);
+    assert_eq!(ask(&mut clients[0], "select pg_backend_pid()"), kept);
+    let _ = clients[0].query("commit");
+    assert_eq!(ask(&mut clients[0], "select pg_backend_pid()"), kept, "its server is not closed");
+    let log = pooler.log();
+    assert!(!log.contains("has these addresses now") && !log.contains("obsolete connection"), "{log}");
+}
+
 #[test]
 fn reconnect_looks_a_name_up_anew() {
     let (stage, names) = (stage(), NameServer::start());

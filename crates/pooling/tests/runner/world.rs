@@ -268,6 +268,10 @@ impl World {
             Action::Tell(fact) => self.tell(&fact),
             Action::Probe { host } if self.report.shows_probes => self.note(format!("probe {host}")),
             Action::Probe { .. } => {}
+            Action::DoubtName { host } => {
+                let connections::databases::Host::Name(name) = &host.host else { return };
+                self.note(format!("the name {name} is doubted"));
+            }
             Action::Trace(statement) => super::traced::note(self, &statement),
         }
     }

@@ -272,8 +272,8 @@ impl World {
                     unreachable!("in no world another process takes over")
                 }
                 Action::Report { ticket, snapshot } => self.reported(node, ticket, *snapshot),
-                Action::Probe { .. } => {}
-                Action::Trace(_) => {}
+                // Its hosts have addresses only.
+                Action::Trace(_) | Action::Probe { .. } | Action::DoubtName { .. } => {}
                 Action::Tell(fact) => course.trace.see(fact.text.as_bytes()),
             }
         }

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::vec::IntoIter;
 
-use connections::databases::Database;
+use connections::databases::{Address, Database};
 use connections::encryption;
 use link::pool::Pool;
 use link::screening::Screen;
-use link::server::{CloseReason, Server};
+use link::server::{CloseReason, Server, ServerState};
 use link::server_login;
 use link::server_names::ServerNames;
 use link::session::SessionState;
@@ -248,6 +248,7 @@ fn retire_outdated(
         is_left,
         &CloseReason::AddressLeft,
     );
+    follow_moves(servers, pools, step, id, &own, before);
     if !step.caches.server_names.are_used() {
         let is_named = |server: &Server| server.kept().has_shown_name();
         closed_servers::retire_servers(
@@ -264,6 +265,31 @@ fn retire_outdated(
     if !asked_for_base && server_login::asks_for_base(&pools[id], &step.plan.settings) {
         let is_unread = |server: &Server| !server.kept().base().is_read();
         closed_servers::retire_servers(sessions, servers, pools, step, own, is_unread, &CloseReason::DatabaseChanged);
+    }
+}
+
+/// Where a host of the pool has other addresses now, a pause after failures there is over, and no connection to an old address is waited for.
+fn follow_moves(
+    servers: &mut Servers,
+    pools: &mut Pools,
+    step: &mut Step<'_>,
+    id: PoolId,
+    own: &[ConnId],
+    before: &Settings,
+) {
+    let new = Arc::clone(&step.plan.settings);
+    let has_moved = |host: &Address| new.orders.addresses.have_moved_since(&before.orders.addresses, host);
+    let pool = &mut pools[id];
+    if !pool.database().hosts.iter().any(has_moved) {
+        return;
+    }
+    pool.opening_mut().end_pause();
+    for conn in own {
+        // It may have been closed above.
+        let Some(server) = servers.get(*conn) else { continue };
+        if matches!(server.state(), ServerState::Connecting) && has_moved(server.identity().host()) {
+            closed_servers::close_server(servers, pools, step, *conn, CloseReason::AddressLeft);
+        }
     }
 }
 

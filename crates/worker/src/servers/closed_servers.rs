@@ -1,5 +1,8 @@
 //! How servers are closed, and their tokens given back to the coordinator.
 
+use std::sync::Arc;
+
+use connections::databases::Host;
 use link::relaying::has_said_goodbye;
 use link::server::{CloseReason, Group, Server, ServerState};
 use machine::action::Action;
@@ -60,6 +63,9 @@ pub(crate) fn remove_server(
         step.actions.send_new(conn, frontend::encode_terminate);
     }
     step.actions.push(Action::Close { conn, last_words: false });
+    if is_suspect(&server, group, &why) {
+        step.actions.push(Action::DoubtName { host: Arc::clone(server.identity().host()) });
+    }
     let pool = &mut pools[id];
     pool.servers_mut().remove(conn, group, server.identity().opened_for_session().is_some(), &why);
     pool.end_charge(step.now, &mut server);
@@ -89,6 +95,12 @@ pub(crate) fn remove_server(
     if listened {
         step.agenda.follow(Followup::ListenerLost(id, Box::new(why)));
     }
+}
+
+/// Whether the name of the server's host may lead elsewhere soon: to the primary, if this was it.
+fn is_suspect(server: &Server, group: Group, why: &CloseReason) -> bool {
+    let has_failed = server.end().is_gone() || group == Group::Opening || matches!(why, CloseReason::WrongRole { .. });
+    has_failed && matches!(server.identity().host().host, Host::Name(_))
 }
 
 /// Whether PostgreSQL may still be at work for a server when its connection is closed.
