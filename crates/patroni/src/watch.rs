@@ -18,6 +18,11 @@ const REST: Duration = Duration::from_secs(1);
 const HASTE: Duration = Duration::from_millis(50);
 /// How long an answer counts. A request may take a second, and another one behind it.
 const COUNTS: Duration = Duration::from_secs(4);
+/// How long it counts when a member has reached the cluster's store, while all say the same of the cluster. To ask for that costs a member a
+/// question to its PostgreSQL.
+const STATUS_COUNTS: Duration = Duration::from_secs(5);
+/// How long a member may say something else than the others before that is told: it is a moment behind, mostly.
+const BEHIND: Duration = Duration::from_secs(4);
 /// How long a timeline that was seen is not gone back to.
 const REMEMBERED: Duration = Duration::from_secs(60);
 /// Of an answer, in bytes: a hundred members have some 30 kB.
@@ -59,8 +64,9 @@ pub enum News {
 enum Event {
     LookNow,
     Cluster(usize, Result<ClusterView, String>),
-    /// The member's thread has ended.
     Status(usize, Option<Status>),
+    /// The member's thread has ended.
+    Ended(usize),
     Stop,
 }
 
@@ -92,6 +98,7 @@ impl Watch {
             sender: sender.clone(),
             shown: Arc::clone(&shown),
             confirmed: None,
+            differ: false,
             on_news,
         };
         thread::Builder::new().name("patroni".to_owned()).spawn(move || watching.run(&events))?;
@@ -129,6 +136,8 @@ struct Asked {
     is_waiting: bool,
     cluster: Option<(Result<ClusterView, String>, Instant)>,
     status: Option<(Status, Instant)>,
+    /// Since when its answers do not count, though they are some.
+    refused: Option<Instant>,
     /// That it cannot be used was told.
     told: bool,
 }
@@ -142,6 +151,8 @@ struct Watching<F> {
     shown: Shown,
     /// When an answer has last agreed with what is shown.
     confirmed: Option<Instant>,
+    /// Members say different things of the cluster.
+    differ: bool,
     on_news: F,
 }
 
@@ -162,11 +173,10 @@ impl<F: FnMut(News)> Watching<F> {
                     self.choose(Instant::now());
                 }
                 Ok(Event::Status(at, status)) => {
-                    let member = &mut self.members[at];
-                    member.is_waiting = false;
-                    member.status = status.map(|status| (status, Instant::now()));
+                    self.members[at].status = status.map(|status| (status, Instant::now()));
                     self.choose(Instant::now());
                 }
+                Ok(Event::Ended(at)) => self.members[at].is_waiting = false,
                 Err(RecvTimeoutError::Timeout) => {}
                 Ok(Event::Stop) | Err(RecvTimeoutError::Disconnected) => return,
             }
@@ -181,6 +191,8 @@ impl<F: FnMut(News)> Watching<F> {
             if member.is_waiting {
                 continue;
             }
+            let is_old = |(_, since): &(Status, Instant)| now.duration_since(*since) >= STATUS_COUNTS;
+            let asks_status = self.differ || member.status.as_ref().is_none_or(is_old);
             let (client, sender) = (self.client.clone(), self.sender.clone());
             let (base, authorization) = (self.urls[at].base.clone(), self.authorization.clone());
             let ask = move || {
@@ -196,7 +208,10 @@ impl<F: FnMut(News)> Watching<F> {
                     let answer = get("/patroni").ok()?;
                     view::status(&body_of(&answer).ok()?, answer.date.as_deref()).ok()
                 };
-                let _ = sender.send(Event::Status(at, is_one.then(status).flatten()));
+                if asks_status || !is_one {
+                    let _ = sender.send(Event::Status(at, is_one.then(status).flatten()));
+                }
+                let _ = sender.send(Event::Ended(at));
             };
             match thread::Builder::new().name("patroni".to_owned()).spawn(ask) {
                 Ok(_) => member.is_waiting = true,
@@ -223,10 +238,16 @@ impl<F: FnMut(News)> Watching<F> {
         let known = shown.as_ref().filter(|_| self.confirmed.is_some_and(|at| now.duration_since(at) < REMEMBERED));
         let known = known.and_then(|view| Some((view.scope.as_deref()?, view.timeline?)));
         let choice = choose(&answers, known);
+        let said = |answer: &Answer| (answer.view.leader.clone(), answer.view.timeline);
+        self.differ = answers.windows(2).any(|two| said(&two[0]) != said(&two[1]));
         let refused: Vec<(usize, String)> =
             choice.refused.into_iter().map(|(place, words)| (places[place], words)).collect();
         for at in 0..self.members.len() {
-            self.tell(at, refused.iter().find(|(place, _)| *place == at).map(|(_, words)| words.clone()));
+            let words = refused.iter().find(|(place, _)| *place == at).map(|(_, words)| words.clone());
+            let member = &mut self.members[at];
+            member.refused = words.as_ref().map(|_| member.refused.unwrap_or(now));
+            let is_behind = member.refused.is_some_and(|since| now.duration_since(since) < BEHIND);
+            self.tell(at, words.filter(|_| !is_behind));
         }
         let Some(view) = choice.view else { return };
         self.confirmed = Some(now);

@@ -59,6 +59,7 @@ impl World {
             Action::Report { ticket, .. } => assert_eq!(ticket, 7),
             Action::Probe { .. } => {}
             Action::Trace(_) => panic!("here nothing is traced"),
+            Action::DoubtName { .. } => {}
             Action::Tell(fact) => assert!(!fact.text.is_empty()),
         }
     }
