@@ -42,7 +42,7 @@ const LAST: &[Parameter] = &[
     Parameter::new("timezone", "Asked for at the server's login."),
     Parameter::new("application_name", "Asked for at the server's login."),
     Parameter::new("target_session_attrs", "Which of its hosts pgweir uses, as in libpq: `any`, `read-write`, `read-only`, `primary`, `standby`, `prefer-standby`."),
-    Parameter::new("patroni_urls", "Where the REST API of its hosts' Patroni is, such as `http://10.0.0.1:8008`; several with commas, best all of them. Who leads there is looked at first where pgweir searches the primary."),
+    Parameter::new("patroni_urls", "Where the REST API of its hosts' Patroni is, such as `http://10.0.0.1:8008`; several with commas, best all of them. Who leads there is a hint about the primary: `SHOW HOSTS` and the log show it."),
     Parameter::new("auth_user", "In place of the global setting."),
     Parameter::new("auth_query", "In place of the global setting."),
     Parameter::new("auth_dbname", "In place of the global setting."),

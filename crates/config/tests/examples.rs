@@ -70,6 +70,7 @@ fn so_many_blocks_are_not_run() {
         ("docs/guide/doctor.md", 3),
         ("docs/guide/from-pgbouncer.md", 2),
         ("docs/guide/high-availability.md", 3),
+        ("docs/guide/hosts.md", 3),
         ("docs/guide/kubernetes.md", 5),
         ("docs/guide/limits-and-memory.md", 2),
         ("docs/guide/live-page.md", 3),
