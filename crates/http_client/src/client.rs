@@ -170,7 +170,8 @@ mod tests {
 
     use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
     use rustls::pki_types::PrivateKeyDer;
-    use rustls::{ServerConfig, ServerConnection, StreamOwned};
+    use rustls::server::WebPkiClientVerifier;
+    use rustls::{RootCertStore, ServerConfig, ServerConnection, StreamOwned};
 
     use super::*;
 
@@ -227,22 +228,34 @@ mod tests {
         outcome(b"ICY 200 OK\r\n\r\n").expect_err("that is not HTTP");
     }
 
-    #[test]
-    fn a_body_goes_by_tls_to_whom_a_ca_has_signed_only() {
-        let issuer = |name: &str| {
-            let mut params = CertificateParams::new(Vec::new()).expect("no names");
-            params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-            params.distinguished_name.push(rcgen::DnType::CommonName, name);
-            CertifiedIssuer::self_signed(params, KeyPair::generate().expect("a key")).expect("a CA")
-        };
-        let (ours, theirs) = (issuer("ours"), issuer("theirs"));
+    fn authority(name: &str) -> CertifiedIssuer<'static, KeyPair> {
+        let mut params = CertificateParams::new(Vec::new()).expect("no names");
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.distinguished_name.push(rcgen::DnType::CommonName, name);
+        CertifiedIssuer::self_signed(params, KeyPair::generate().expect("a key")).expect("a CA")
+    }
+
+    /// A server on localhost that answers everybody with status 200. `trusts`: whom it asks for a certificate of this CA.
+    fn encrypted_server(
+        own: &CertifiedIssuer<'static, KeyPair>,
+        trusts: Option<&CertifiedIssuer<'static, KeyPair>>,
+    ) -> u16 {
         let key = KeyPair::generate().expect("a key");
         let params = CertificateParams::new(vec!["localhost".to_owned()]).expect("a name");
-        let certificate = params.signed_by(&key, &ours).expect("signed").der().clone();
-        let builder = ServerConfig::builder_with_provider(provider()).with_safe_default_protocol_versions();
+        let certificate = params.signed_by(&key, own).expect("signed").der().clone();
         let key = PrivateKeyDer::Pkcs8(key.serialize_der().into());
-        let config = builder.expect("versions").with_no_client_auth().with_single_cert(vec![certificate], key);
-        let config = Arc::new(config.expect("they fit"));
+        let builder = ServerConfig::builder_with_provider(provider()).with_safe_default_protocol_versions();
+        let builder = builder.expect("versions");
+        let builder = match trusts {
+            None => builder.with_no_client_auth(),
+            Some(ca) => {
+                let mut roots = RootCertStore::empty();
+                roots.add(ca.der().clone()).expect("a CA");
+                let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider()).build();
+                builder.with_client_cert_verifier(verifier.expect("a CA"))
+            }
+        };
+        let config = Arc::new(builder.with_single_cert(vec![certificate], key).expect("they fit"));
         let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
         let port = listener.local_addr().expect("it is bound").port();
         std::thread::spawn(move || {
@@ -250,12 +263,18 @@ mod tests {
                 let connection = ServerConnection::new(Arc::clone(&config)).expect("a connection");
                 let mut stream = StreamOwned::new(connection, stream);
                 if std::io::Read::read(&mut stream, &mut [0; 4096]).is_ok_and(|count| count > 0) {
-                    let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
+                    let answer = b"HTTP/1.1 200 OK\r\nDate: noon\r\nContent-Length: 2\r\n\r\n{}";
                     std::io::Write::write_all(&mut stream, answer).expect("it reads");
                 }
             }
         });
-        let url = format!("https://localhost:{port}/v1/traces");
+        port
+    }
+
+    #[test]
+    fn a_body_goes_by_tls_to_whom_a_ca_has_signed_only() {
+        let (ours, theirs) = (authority("ours"), authority("theirs"));
+        let url = format!("https://localhost:{}/v1/traces", encrypted_server(&ours, None));
         let outcome = |ca: &CertifiedIssuer<'_, KeyPair>| {
             let certificates = [ca.der().clone()];
             let client = Client::new(&certificates, None, Encryption::AsTheUrlSays, Duration::from_secs(60));
@@ -264,6 +283,47 @@ mod tests {
         assert_eq!(outcome(&ours), Ok(200));
         let refused = outcome(&theirs).expect_err("another CA has signed it");
         assert!(refused.words.contains("certificate"), "{refused:?}");
+    }
+
+    #[test]
+    fn a_server_that_asks_for_a_certificate_is_shown_one() {
+        let ours = authority("ours");
+        let url = format!("https://localhost:{}/cluster", encrypted_server(&ours, Some(&ours)));
+        let path = |name: &str| std::env::temp_dir().join(format!("http-client-{}-{name}", std::process::id()));
+        let (certificate_file, key_file) = (path("crt").display().to_string(), path("key").display().to_string());
+        let key = KeyPair::generate().expect("a key");
+        let certificate = CertificateParams::new(Vec::new()).expect("no names").signed_by(&key, &ours).expect("signed");
+        std::fs::write(&certificate_file, certificate.pem()).expect("a temporary file");
+        std::fs::write(&key_file, key.serialize_pem()).expect("a temporary file");
+        let read = |certificate: &str, key: &str| Identity::read(("the_cert_file", certificate), ("the_key_file", key));
+        let identity = read(&certificate_file, &key_file).expect("both are there");
+        let get = |identity: Option<Identity>| {
+            let certificates = [ours.der().clone()];
+            let client = Client::new(&certificates, identity, Encryption::Demanded, Duration::from_secs(60));
+            client.get(&url, std::iter::empty(), 2)
+        };
+        let expected = Answer { status: 200, date: Some("noon".to_owned()), body: b"{}".to_vec() };
+        assert_eq!(get(Some(identity)), Ok(expected));
+        get(None).expect_err("it shows none");
+        let why = |certificate: &str, key: &str| read(certificate, key).err().expect("it cannot be used");
+        assert_eq!(why(&key_file, &key_file), format!("the_cert_file \"{key_file}\" has no certificate"));
+        let expected = format!("the_key_file \"{certificate_file}\" has no private key that is not encrypted");
+        assert_eq!(why(&certificate_file, &certificate_file), expected);
+        assert!(why(&certificate_file, "/nonexistent/key").starts_with("the_key_file \"/nonexistent/key\": "));
+        for file in [certificate_file, key_file] {
+            std::fs::remove_file(file).expect("it is ours");
+        }
+    }
+
+    #[test]
+    fn an_answer_that_is_too_long_is_none() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let port = listener.local_addr().expect("it is bound").port();
+        std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().expect("somebody asks");
+            std::io::Write::write_all(&mut stream, b"HTTP/1.0 200 OK\r\n\r\nabc").expect("it reads");
+        });
+        plain().get(&format!("http://localhost:{port}/"), std::iter::empty(), 2).expect_err("two bytes are allowed");
     }
 
     #[test]
