@@ -23,8 +23,10 @@ use engine::Handle;
 use http_client::{Client, Encryption, Identity, certificates};
 use machine::hint::is_called;
 use machine::{Hint, HintSource, Level, Settings};
+use names::KnownName;
 use patroni::{ClusterView, Member, News, Url, Watch};
 use settings::{HttpUrl, PatroniSettings};
+use units::names::shown;
 
 /// How long a member of Patroni's may take to answer.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -43,7 +45,7 @@ struct Shared {
 #[derive(Default)]
 struct State {
     settings: Arc<Settings>,
-    watches: Vec<AskedCluster>,
+    clusters: Vec<AskedCluster>,
 }
 
 /// A cluster that is asked.
@@ -65,12 +67,9 @@ struct PatroniAccess {
 impl PatroniAccess {
     fn of(settings: &Settings) -> PatroniAccess {
         let own = &settings.global.patroni;
-        let login = own.patroni_user.as_ref().map(|user| {
-            let password = match settings.secrets.get(user) {
-                Some(Secret::Plain(password)) => password.as_str().to_owned(),
-                _ => String::new(),
-            };
-            (user.clone(), password)
+        let login = own.patroni_user.as_ref().and_then(|user| match settings.secrets.get(user) {
+            Some(Secret::Plain(password)) => Some((user.clone(), password.as_str().to_owned())),
+            _ => None,
         });
         let files = [&own.patroni_tls_ca_file, &own.patroni_tls_cert_file, &own.patroni_tls_key_file];
         let mut hash = DefaultHasher::new();
@@ -80,9 +79,12 @@ impl PatroniAccess {
     }
 
     /// # Errors
-    /// The files of TLS cannot be used, in words for the log.
+    /// The files of TLS cannot be used, or a password is missing, in words for the log.
     fn client(&self, urls: &[HttpUrl]) -> Result<Client, String> {
         let own = &self.settings;
+        if let (Some(user), None) = (&own.patroni_user, &self.login) {
+            return Err(format!("patroni_user \"{}\" has no password in clear text in auth_file", shown(user)));
+        }
         let file = |name| Some(name).filter(|name: &&String| !name.is_empty());
         let is_encrypted = urls.iter().any(|url| url.is_encrypted);
         if !is_encrypted {
@@ -120,16 +122,16 @@ impl Hints {
         }
         let mut state = self.shared.lock();
         state.settings = settings;
-        state.watches.retain(|cluster| wanted.contains(&cluster.urls));
+        state.clusters.retain(|cluster| wanted.contains(&cluster.urls));
         for urls in wanted {
-            let known = state.watches.iter().position(|cluster| cluster.urls == urls);
-            if known.is_some_and(|at| state.watches[at].access == access) {
+            let known = state.clusters.iter().position(|cluster| cluster.urls == urls);
+            if known.is_some_and(|at| state.clusters[at].access == access) {
                 continue;
             }
             match self.watch(urls, access.clone()) {
                 Ok(cluster) => match known {
-                    Some(at) => state.watches[at] = cluster,
-                    None => state.watches.push(cluster),
+                    Some(at) => state.clusters[at] = cluster,
+                    None => state.clusters.push(cluster),
                 },
                 Err(why) => {
                     let words = if known.is_some() { "asked as before" } else { "not asked" };
@@ -157,19 +159,23 @@ impl Hints {
     /// Somebody outside says which host is the primary, or is not any more.
     pub(crate) fn hint(&self, hint: &Hint) {
         self.shared.hint(hint);
+        // Patroni may have it, too.
+        self.look_now();
+    }
+
+    /// Patroni is asked at once: somebody waits for a primary.
+    pub(crate) fn look_now(&self) {
+        self.shared.lock().clusters.iter().for_each(|cluster| cluster.watch.look_now());
     }
 
     /// Patroni's words for hosts, as far as they are known without asking anybody.
     pub(crate) fn patroni_roles(&self) -> PatroniRoles {
         let names = self.shared.handle.names().names;
-        let addresses_of = |name: &str| -> Vec<IpAddr> {
-            let known = names.iter().find(|known| known.name.eq_ignore_ascii_case(name));
-            known.map(|known| known.addresses.clone()).unwrap_or_default()
-        };
+        let addresses_of = |name: &str| known_addresses(&names, name);
         let state = self.shared.lock();
         let mut roles = PatroniRoles::new();
         for (urls, hosts) in asked(&state.settings) {
-            let cluster = state.watches.iter().find(|cluster| cluster.urls == urls);
+            let cluster = state.clusters.iter().find(|cluster| cluster.urls == urls);
             let Some(view) = cluster.and_then(|cluster| cluster.watch.view()) else { continue };
             for host in hosts {
                 if let Some(member) = view.members.iter().find(|member| is_member(host, member, &addresses_of)) {
@@ -186,15 +192,12 @@ impl Shared {
         self.state.lock().expect("nothing panics while it holds this lock")
     }
 
+    /// All hints come here.
     fn hint(&self, hint: &Hint) {
         let Hint { host, is_primary, source } = hint;
         let what = if *is_primary { "is the primary now" } else { "is not the primary any more" };
         let text = format!("hint: {} {what}, says {source}", activity::address_text(host));
         self.handle.log().say(Level::Log, text);
-        if *source == HintSource::Console {
-            // Patroni may have it, too.
-            self.lock().watches.iter().for_each(|cluster| cluster.watch.look_now());
-        }
     }
 }
 
@@ -238,20 +241,13 @@ impl Hearing {
             None => format!("Patroni cluster {scope}: nobody leads"),
         };
         shared.handle.log().say(Level::Log, text);
-        let addresses_of = |name: &str| shared.handle.addresses_of(name, PATIENCE);
         let settings = Arc::clone(&shared.lock().settings);
-        let mut hints: BTreeMap<Address, bool> = BTreeMap::new();
-        for (_, hosts) in asked(&settings).filter(|(urls, _)| *urls == self.urls) {
-            for host in hosts {
-                let is = |member: &Option<Member>| {
-                    member.as_ref().is_some_and(|member| is_member(host, member, &addresses_of))
-                };
-                if is(&self.leader) {
-                    hints.insert(host.clone(), true);
-                } else if is(&before) {
-                    hints.insert(host.clone(), false);
-                }
-            }
+        let names = shared.handle.names().names;
+        let mut hints = self.hints(&settings, before.as_ref(), &|name| known_addresses(&names, name));
+        if !hints.values().any(|is_primary| *is_primary) {
+            // It takes longer where a name server is silent.
+            let look_up = |name: &str| shared.handle.addresses_of(name, PATIENCE);
+            hints.append(&mut self.hints(&settings, None, &look_up));
         }
         if self.leader.is_some() && !hints.values().any(|is_primary| *is_primary) {
             let text = format!(
@@ -263,6 +259,33 @@ impl Hearing {
             shared.hint(&Hint { host, is_primary, source: HintSource::Patroni { scope: scope.clone() } });
         }
     }
+
+    /// What follows for the hosts of databases from the leader now and the one before.
+    fn hints(
+        &self,
+        settings: &Settings,
+        before: Option<&Member>,
+        addresses_of: &dyn Fn(&str) -> Vec<IpAddr>,
+    ) -> BTreeMap<Address, bool> {
+        let mut hints = BTreeMap::new();
+        for (_, hosts) in asked(settings).filter(|(urls, _)| *urls == self.urls) {
+            for host in hosts {
+                let is = |member: Option<&Member>| member.is_some_and(|member| is_member(host, member, addresses_of));
+                if is(self.leader.as_ref()) {
+                    hints.insert(host.clone(), true);
+                } else if is(before) {
+                    hints.insert(host.clone(), false);
+                }
+            }
+        }
+        hints
+    }
+}
+
+/// The addresses that a name had when it was looked up last.
+fn known_addresses(names: &[KnownName], name: &str) -> Vec<IpAddr> {
+    let known = names.iter().find(|known| known.name.eq_ignore_ascii_case(name));
+    known.map(|known| known.addresses.clone()).unwrap_or_default()
 }
 
 /// The lists of URLs that databases have, each with the hosts of such a database.
