@@ -516,6 +516,9 @@ impl Coordinator {
             ToCoordinator::Upstream(observed) => {
                 upstreams::note(&mut self.upstreams, &self.settings, now, &observed, self.homes.workers(), actions);
             }
+            ToCoordinator::Hinted(hint) => {
+                upstreams::hinted(&mut self.upstreams, &self.settings, now, &hint, self.homes.workers(), actions);
+            }
             ToCoordinator::Probed(probed) => {
                 upstreams::probed(&mut self.upstreams, &self.settings, now, *probed, self.homes.workers(), actions);
             }

@@ -3,8 +3,10 @@
 
 use std::sync::Arc;
 
+use connections::databases::Address;
 use machine::Settings;
 use machine::action::Actions;
+use machine::hint::Hint;
 use machine::mail::ToWorker;
 use machine::observe::{About, Fact, Level, Topic};
 use machine::primaries::{Decision, Origin, Why, Writes};
@@ -23,19 +25,43 @@ pub(crate) fn note(
     actions: &mut Actions,
 ) {
     let noted = upstreams.note(observed);
-    for decision in upstreams.decide(now, &observed.host, settings.global.servers.split_brain) {
-        let level = if decision.primary.writes == Writes::Disputed { Level::Warning } else { Level::Log };
-        actions.tell(Fact::new(level, Topic::General, About::Pooler, decision.to_string()));
-        for worker in 0..workers {
-            actions.post_to_worker(WorkerId(worker), ToWorker::Primary(Box::new(decision.clone())));
-        }
-    }
+    decide(upstreams, settings, now, &observed.host, workers, actions);
     if noted != Noted::Unchanged && !does(settings, Fault::WithholdFailedHosts) {
         let known = upstreams.of(&observed.host);
         for worker in 0..workers {
             actions.post_to_worker(WorkerId(worker), ToWorker::Upstream(known.clone()));
         }
     }
+}
+
+fn decide(
+    upstreams: &mut Upstreams,
+    settings: &Settings,
+    now: Time,
+    host: &Address,
+    workers: u16,
+    actions: &mut Actions,
+) {
+    for decision in upstreams.decide(now, host, settings.global.servers.split_brain) {
+        let level = if decision.primary.writes == Writes::Disputed { Level::Warning } else { Level::Log };
+        actions.tell(Fact::new(level, Topic::General, About::Pooler, decision.to_string()));
+        for worker in 0..workers {
+            actions.post_to_worker(WorkerId(worker), ToWorker::Primary(Box::new(decision.clone())));
+        }
+    }
+}
+
+/// Somebody outside says that a host is the primary now, or is not any more.
+pub(crate) fn hinted(
+    upstreams: &mut Upstreams,
+    settings: &Settings,
+    now: Time,
+    hint: &Hint,
+    workers: u16,
+    actions: &mut Actions,
+) {
+    upstreams.note_hint(&hint.host, hint.is_primary);
+    decide(upstreams, settings, now, &hint.host, workers, actions);
 }
 
 /// The same, by the prober, which may know more of the host.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-use machine::{Look, Mail, Observed, Origin, Place, Settings, Snapshot, Stop, ToCoordinator, ToWorker};
+use machine::{Hint, Look, Mail, Observed, Origin, Place, Settings, Snapshot, Stop, ToCoordinator, ToWorker};
 use units::{ConnId, Time, WorkerId};
 
 use crate::count::ThreadCounters;
@@ -152,6 +152,11 @@ impl Handle {
     #[must_use]
     pub fn now(&self) -> Time {
         self.shared.clock.now()
+    }
+
+    /// Somebody outside says which host is the primary.
+    pub fn hinted(&self, hint: Hint) {
+        self.post(Mail::ToCoordinator(ToCoordinator::Hinted(Box::new(hint))));
     }
 
     /// The prober has asked a host.

@@ -18,6 +18,7 @@ use units::{ConnId, DoorId, Holder, Life, PoolId, PoolKey, ProcessId, Serial, Ti
 
 use crate::Settings;
 use crate::arrival::Arrival;
+use crate::hint::Hint;
 pub use crate::lent::{Lent, LentServer};
 use crate::observe::Peer;
 use crate::primaries::{Decision, Origin};
@@ -275,6 +276,8 @@ pub enum ToCoordinator {
     Upstream(Observed),
     /// The prober has asked a host. `Origin`: of the system that is there, if it has answered that.
     Probed(Box<(Observed, Option<Origin>)>),
+    /// Somebody outside says which host is the primary.
+    Hinted(Box<Hint>),
 
     /// From another process that shares tokens with this one.
     Process(ProcessId, Box<FromProcess>),

@@ -10,7 +10,8 @@
 //!   on a later timeline. A host that does not answer changes nothing by itself;
 //! * of two that both accept writes, the one of before keeps them if the other is on an earlier timeline, as a primary is that was frozen and wakes up;
 //!   otherwise `split_brain` decides;
-//! * a host of another database system is never chosen.
+//! * a host of another database system is never chosen;
+//! * a hint ([`crate::hint`]) chooses between hosts that accept writes, and never makes a primary of one that does not.
 //!
 //! Timelines and systems are known where the prober is let in. Without them the primary of before keeps the writes while it is alive.
 
@@ -123,6 +124,8 @@ pub enum Loss {
     Standby,
     /// It accepts writes, but is on an earlier timeline.
     Older,
+    /// It accepts writes, but a hint names another one.
+    Hinted,
     Unknown,
 }
 
@@ -133,6 +136,7 @@ impl fmt::Display for Loss {
             Loss::Silent => "does not answer",
             Loss::Standby => "is a standby",
             Loss::Older => "is on an earlier timeline",
+            Loss::Hinted => "is not the primary any more, as it is said",
             Loss::Unknown => "has not shown its role",
         })
     }
@@ -171,6 +175,8 @@ struct Candidate {
     timeline: Option<u32>,
     /// If it was promoted since: the timeline that it was on before.
     above: Option<u32>,
+    /// Somebody says that it is the primary, or is not any more.
+    hinted: Option<bool>,
 }
 
 impl Candidate {
@@ -198,6 +204,8 @@ pub struct Primaries {
     decided: BTreeMap<Arc<[Address]>, Primary>,
     /// Only the coordinator knows these.
     origins: BTreeMap<Address, Origin>,
+    /// The last hint for each host.
+    hints: BTreeMap<Address, bool>,
 }
 
 impl Primaries {
@@ -220,6 +228,7 @@ impl Primaries {
         }
         let decided = &self.decided;
         self.origins.retain(|host, _| decided.keys().any(|hosts| hosts.contains(host)));
+        self.hints.retain(|host, _| decided.keys().any(|hosts| hosts.contains(host)));
     }
 
     /// The decision for a list of hosts.
@@ -245,6 +254,18 @@ impl Primaries {
         other.filter(|_| !is_known)
     }
 
+    /// Somebody says that a host is the primary now, and so no other of its lists is; or that it is not any more.
+    pub fn note_hint(&mut self, host: &Address, is_primary: bool) {
+        let lists: Vec<_> = self.decided.keys().filter(|hosts| hosts.contains(host)).cloned().collect();
+        if lists.is_empty() {
+            return;
+        }
+        if is_primary {
+            self.hints.retain(|other, hinted| !(*hinted && lists.iter().any(|hosts| hosts.contains(other))));
+        }
+        self.hints.insert(host.clone(), is_primary);
+    }
+
     /// Follows a decision of the coordinator's. The settings here may be older than those there. Whether it is another one.
     pub fn follow(&mut self, decision: &Decision) -> bool {
         let known = self.decided.entry(Arc::clone(&decision.hosts)).or_default();
@@ -263,7 +284,7 @@ impl Primaries {
     ) -> Vec<Decision> {
         let mut decisions = Vec::new();
         for (hosts, known) in self.decided.iter_mut().filter(|(hosts, _)| hosts.contains(host)) {
-            let candidates = candidates(hosts, &self.origins, observed);
+            let candidates = candidates(hosts, (&self.origins, &self.hints), observed);
             if let Some(why) = decide(now, known, candidates, observed, policy) {
                 decisions.push(Decision { hosts: Arc::clone(hosts), primary: known.clone(), why });
             }
@@ -275,7 +296,7 @@ impl Primaries {
 /// The hosts that have said they are the primary. The same server under two addresses counts once, by the first of them.
 fn candidates(
     hosts: &[Address],
-    origins: &BTreeMap<Address, Origin>,
+    (origins, hints): (&BTreeMap<Address, Origin>, &BTreeMap<Address, bool>),
     observed: &dyn Fn(&Address) -> Upstream,
 ) -> Vec<Candidate> {
     let mut found: Vec<Candidate> = Vec::new();
@@ -294,6 +315,7 @@ fn candidates(
             system: origin.and_then(|origin| origin.system),
             timeline: timeline.filter(|_| is_current),
             above: timeline.filter(|_| !is_current),
+            hinted: hints.get(host).copied(),
         });
     }
     found
@@ -321,9 +343,13 @@ fn decide(
             .into_iter()
             .filter(|rival| !rival.is_older(own.timeline))
             .filter(|rival| rival.timeline.or(rival.above).is_some() && own.timeline.is_some())
+            .filter(|rival| own.hinted != Some(true) && rival.hinted != Some(false))
             .collect();
         if rivals.is_empty() {
             return is_disputed.then(|| settle(now, known, &own.host));
+        }
+        if let Some(named) = rivals.iter().find(|rival| rival.hinted == Some(true)) {
+            return Some(succeed(now, known, named, Loss::Hinted));
         }
         let highest = |rival: &&Candidate| rival.timeline > own.timeline;
         return match policy {
@@ -356,6 +382,9 @@ fn decide(
         };
     };
     let was = lost(observed(&before));
+    if let Some(named) = candidates.iter().find(|candidate| candidate.hinted == Some(true)) {
+        return Some(succeed(now, known, named, was));
+    }
     candidates.retain(|candidate| {
         candidate.may_follow(known.timeline)
             || policy == SplitBrain::HighestTimeline && candidate.timeline == known.timeline
@@ -558,6 +587,31 @@ mod tests {
         scene.primary(1, 1).answers(2, HostRole::Primary, 8, 9);
         assert_eq!(scene.decision(), (Some(1), 1));
         assert_eq!(scene.lose(1).answers(2, HostRole::Primary, 8, 9).decision(), (Some(1), 1));
+    }
+
+    #[test]
+    fn a_hint_chooses_between_hosts_that_accept_writes() {
+        let mut scene = hold();
+        scene.standby(2, 1).primaries.note_hint(&address(2), true);
+        assert_eq!(scene.primary(1, 1).decision(), (Some(1), 1), "it is a standby");
+        assert_eq!(scene.primary(2, 2).decision(), (Some(2), 2));
+        assert_eq!(
+            scene.said,
+            "the primary is db:2, epoch 2, timeline 2: db:1 is not the primary any more, as it is said"
+        );
+        scene.primary(1, 3);
+        assert_eq!(scene.decision(), (Some(2), 2), "the hint counts");
+        scene.primaries.note_hint(&address(2), false);
+        assert_eq!(scene.primary(2, 2).decision(), (None, 2), "nobody says which it is");
+        scene.primaries.note_hint(&address(1), true);
+        assert_eq!(scene.primary(1, 3).decision(), (Some(1), 3));
+    }
+
+    #[test]
+    fn a_restored_primary_on_the_same_timeline_is_taken_if_somebody_says_so() {
+        let mut scene = hold();
+        scene.primary(1, 4).lose(1).primary(2, 4).primaries.note_hint(&address(2), true);
+        assert_eq!(scene.primary(2, 4).decision(), (Some(2), 2));
     }
 
     #[test]

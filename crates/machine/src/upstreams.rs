@@ -94,6 +94,11 @@ impl Upstreams {
         self.primaries.note_origin(host, origin)
     }
 
+    /// For the owner: somebody says that a host is the primary now, or is not any more.
+    pub fn note_hint(&mut self, host: &Address, is_primary: bool) {
+        self.primaries.note_hint(host, is_primary);
+    }
+
     /// For the owner: something was observed of a host. The decisions that are other ones now.
     pub fn decide(&mut self, now: Time, host: &Address, policy: SplitBrain) -> Vec<Decision> {
         let Upstreams { hosts, primaries } = self;

@@ -15,6 +15,7 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::Duration;
 
+use crate::probing::Probing;
 use auth::Secret;
 use config::Config;
 use connections::databases::Address;
@@ -39,6 +40,7 @@ pub(crate) struct Hints {
 
 struct Shared {
     handle: Handle,
+    probing: Probing,
     state: Mutex<State>,
 }
 
@@ -104,8 +106,8 @@ impl PatroniAccess {
 }
 
 impl Hints {
-    pub(crate) fn start(config: &Config, handle: Handle) -> Hints {
-        let hints = Hints { shared: Arc::new(Shared { handle, state: Mutex::default() }) };
+    pub(crate) fn start(config: &Config, handle: Handle, probing: Probing) -> Hints {
+        let hints = Hints { shared: Arc::new(Shared { handle, probing, state: Mutex::default() }) };
         hints.configure(config);
         hints
     }
@@ -196,7 +198,7 @@ impl Shared {
     fn hint(&self, hint: &Hint) {
         let Hint { host, is_primary, source } = hint;
         let what = if *is_primary { "is the primary now" } else { "is not the primary any more" };
-        let text = format!("hint: {} {what}, says {source}", activity::address_text(host));
+        let text = format!("hint: {} {what}, says {source}", host);
         self.handle.log().say(Level::Log, text);
     }
 }

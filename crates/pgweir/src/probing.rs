@@ -61,6 +61,11 @@ impl Probing {
         self.0.rest(rests);
     }
 
+    /// Asks a host at once, and often for a while, and with it all hosts of its databases.
+    pub(crate) fn urge(&self, host: &Address) {
+        self.0.urge(host);
+    }
+
     /// While anything is paused nobody is connected: PostgreSQL may be about to stop, and then waits for all connections to end.
     pub(crate) fn order(&self, orders: &Orders) {
         self.rest(orders.pause_anything());

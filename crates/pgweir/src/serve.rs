@@ -246,7 +246,7 @@ fn serve_until_end(up: Up, read: Read, flags: &Flags, begun: Begun) -> Result<En
     let watcher = Watcher::start(handle.clone(), config.pooling.global.tls.clone(), sender.clone(), renewed);
     let watcher = watcher.map_err(|error| format!("cannot start a thread: {error}"))?;
     let tracer = Tracer::start(&config, handle.clone())?;
-    let hints = Hints::start(&config, handle.clone());
+    let hints = Hints::start(&config, handle.clone(), probing.clone());
     let observers = (observer.clone(), probing.clone(), hints.clone(), tracer);
     let load = told(supervisor.clone(), reader(handle.clone(), watcher, observers, flags.clone(), read));
     show_life(sender.clone())?;

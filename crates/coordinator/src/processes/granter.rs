@@ -108,6 +108,7 @@ impl Coordinator {
             ToCoordinator::Failed(_)
             | ToCoordinator::Upstream(_)
             | ToCoordinator::Probed(_)
+            | ToCoordinator::Hinted(_)
             | ToCoordinator::Moved { .. }
             | ToCoordinator::Renewed { .. }
             | ToCoordinator::LoansArrived { .. }

@@ -283,7 +283,7 @@ fn follow_moves(
     if !pool.database().hosts.iter().any(has_moved) {
         return;
     }
-    pool.opening_mut().end_pause();
+    pool.opening_mut().end_pause(step.now);
     for conn in own {
         // It may have been closed above.
         let Some(server) = servers.get(*conn) else { continue };
