@@ -44,8 +44,8 @@ pub mod version;
 pub use admin::Show;
 pub use command::Command;
 pub use plane::{
-    Asker, DoorFacts, EngineFacts, Exemplar, Exemplars, KnownName, KnownNames, KnownZone, Loaded, PatroniRoles, Plane,
-    SettingRow, Wanted, WorkerFacts,
+    Asker, DoorFacts, EngineFacts, Exemplar, Exemplars, HostProbe, HostSeen, HostsSeen, KnownName, KnownNames,
+    KnownZone, Loaded, Plane, SettingRow, Wanted, WorkerFacts,
 };
 pub use show_input::{Detail, ShowInput};
 pub use shutdown::Signal;

@@ -99,9 +99,9 @@ pub trait Plane {
         let _ = hint;
     }
 
-    /// What Patroni says of the hosts of databases.
-    fn patroni_roles(&mut self) -> PatroniRoles {
-        PatroniRoles::default()
+    /// What the prober and Patroni say of the hosts of databases.
+    fn hosts_seen(&mut self) -> HostsSeen {
+        HostsSeen::default()
     }
 
     /// If the data plane answers, tells so whoever asked us to: a service manager's watchdog.
@@ -132,8 +132,28 @@ pub trait Plane {
     fn tell(&mut self, level: Level, text: String);
 }
 
-/// Patroni's word for what a host is: `leader`, `sync_standby`, `replica`.
-pub type PatroniRoles = BTreeMap<Address, String>;
+/// What is known of hosts beside what the workers know.
+pub type HostsSeen = BTreeMap<Address, HostSeen>;
+
+/// One host.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HostSeen {
+    /// Patroni's word for what it is: `leader`, `sync_standby`, `replica`.
+    pub patroni: Option<String>,
+    /// `None`: it was not probed yet.
+    pub probe: Option<HostProbe>,
+}
+
+/// The last probe of a host.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HostProbe {
+    pub ago: Duration,
+    /// Why there was no answer.
+    pub trouble: Option<String>,
+    pub timeline: Option<u32>,
+    /// How far its log is written, or replayed: bytes since the beginning.
+    pub position: Option<u64>,
+}
 
 /// What is known of names, and of the zones that they are in.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -16,7 +16,7 @@ use settings::PoolMode;
 use units::{ConnId, PoolId, PoolKey};
 
 use crate::averages::Averages;
-use crate::plane::{DoorFacts, Exemplars, KnownNames, PatroniRoles, SettingRow, WorkerFacts};
+use crate::plane::{DoorFacts, Exemplars, HostsSeen, KnownNames, SettingRow, WorkerFacts};
 
 /// How detailed the workers' snapshots are.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -46,7 +46,7 @@ pub struct ShowInput<'a> {
     /// Names of servers' hosts that are known.
     pub names: &'a KnownNames,
     /// What Patroni says of hosts.
-    pub patroni_roles: &'a PatroniRoles,
+    pub hosts_seen: &'a HostsSeen,
     pub door: DoorFacts,
     pub peer_pools: &'a [PeerPool],
     pub exemplars: &'a Exemplars,

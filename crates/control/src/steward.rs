@@ -19,7 +19,7 @@ use crate::courtesy::Courtesy;
 use crate::events::Announcer;
 use crate::metrics;
 use crate::past::Past;
-use crate::plane::{Asker, EngineFacts, KnownNames, Loaded, PatroniRoles, Plane, Wanted};
+use crate::plane::{Asker, EngineFacts, HostsSeen, KnownNames, Loaded, Plane, Wanted};
 use crate::show_input::{Detail, ShowInput};
 use crate::shutdown::{Act, Phase, Signal, Standstill};
 use crate::sight::Sight;
@@ -98,7 +98,7 @@ struct Seen {
     detail: Detail,
     counters: EngineFacts,
     names: KnownNames,
-    roles: PatroniRoles,
+    roles: HostsSeen,
     history: Arc<Mutex<History>>,
 }
 
@@ -407,7 +407,7 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
             detail: Detail::Nothing,
             counters: EngineFacts::default(),
             names: KnownNames::default(),
-            roles: PatroniRoles::default(),
+            roles: HostsSeen::default(),
             history: Arc::default(),
         };
         Answer::Columns(
@@ -444,7 +444,7 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
         let counters = if is_counted { self.plane.counters() } else { EngineFacts::default() };
         let is_of_names = matches!(show, Show::DnsHosts | Show::DnsZones | Show::Lists);
         let names = if is_of_names { self.plane.names() } else { KnownNames::default() };
-        let roles = if show == Show::Hosts { self.plane.patroni_roles() } else { PatroniRoles::default() };
+        let roles = if show == Show::Hosts { self.plane.hosts_seen() } else { HostsSeen::default() };
         let history = if show.is_of_history() { self.plane.history() } else { None }.unwrap_or_default();
         Seen { snapshots, detail, counters, names, roles, history }
     }
@@ -457,7 +457,7 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
         }
         let (counters, names) = (self.plane.counters(), self.plane.names());
         let history = self.plane.history().unwrap_or_default();
-        let roles = PatroniRoles::default();
+        let roles = self.plane.hosts_seen();
         let seen = Seen { snapshots, detail: Detail::Pools, counters, names, roles, history };
         Some(self.with_input(&seen, false, |input| metrics::text(input, format)))
     }
@@ -474,7 +474,7 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
             workers: &seen.counters.workers,
             averages: &self.averages,
             names: &seen.names,
-            patroni_roles: &seen.roles,
+            hosts_seen: &seen.roles,
             door: seen.counters.door,
             peer_pools: &seen.counters.peer_pools,
             exemplars: &seen.counters.exemplars,

@@ -15,6 +15,7 @@ use units::{ConnId, PoolId, PoolKey, Serial, Time, WorkerId};
 
 use crate::histogram::{Histogram, Spans};
 use crate::observe::Peer;
+use crate::primaries::Primary;
 use crate::replication::ReplicationKind;
 use crate::upstreams::Upstream;
 
@@ -66,6 +67,8 @@ pub struct Snapshot {
     pub suspension: Option<SuspendedCounts>,
     /// The hosts among which databases choose, as this worker knows them.
     pub hosts: Vec<(Address, Upstream)>,
+    /// Which of them is written to, for each list of hosts.
+    pub primaries: Vec<(Arc<[Address]>, Primary)>,
 }
 
 /// What SUSPEND waits for on one worker, and who may end it.

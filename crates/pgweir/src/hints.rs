@@ -19,7 +19,6 @@ use crate::probing::Probing;
 use auth::Secret;
 use config::Config;
 use connections::databases::Address;
-use control::PatroniRoles;
 use engine::Handle;
 use http_client::{Client, Encryption, Identity, certificates};
 use machine::hint::is_called;
@@ -171,11 +170,11 @@ impl Hints {
     }
 
     /// Patroni's words for hosts, as far as they are known without asking anybody.
-    pub(crate) fn patroni_roles(&self) -> PatroniRoles {
+    pub(crate) fn patroni_roles(&self) -> BTreeMap<Address, String> {
         let names = self.shared.handle.names().names;
         let addresses_of = |name: &str| known_addresses(&names, name);
         let state = self.shared.lock();
-        let mut roles = PatroniRoles::new();
+        let mut roles = BTreeMap::new();
         for (urls, hosts) in asked(&state.settings) {
             let cluster = state.clusters.iter().find(|cluster| cluster.urls == urls);
             let Some(view) = cluster.and_then(|cluster| cluster.watch.view()) else { continue };
@@ -198,8 +197,10 @@ impl Shared {
     fn hint(&self, hint: &Hint) {
         let Hint { host, is_primary, source } = hint;
         let what = if *is_primary { "is the primary now" } else { "is not the primary any more" };
-        let text = format!("hint: {} {what}, says {source}", host);
+        let text = format!("hint: {host} {what}, says {source}");
         self.handle.log().say(Level::Log, text);
+        self.handle.hinted(hint.clone());
+        self.probing.urge(host);
     }
 }
 

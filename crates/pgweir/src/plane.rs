@@ -7,7 +7,7 @@ use std::time::{Duration, UNIX_EPOCH};
 use activity::History;
 use control::past::Recall;
 use control::{
-    Asker, DoorFacts, EngineFacts, Exemplar, Exemplars, KnownName, KnownNames, KnownZone, PatroniRoles, Plane, Sight,
+    Asker, DoorFacts, EngineFacts, Exemplar, Exemplars, HostsSeen, KnownName, KnownNames, KnownZone, Plane, Sight,
     WorkerFacts,
 };
 use engine::{Counters, Handle};
@@ -192,8 +192,12 @@ impl Plane for EnginePlane {
         self.hints.hint(&hint);
     }
 
-    fn patroni_roles(&mut self) -> PatroniRoles {
-        self.hints.patroni_roles()
+    fn hosts_seen(&mut self) -> HostsSeen {
+        let mut seen = self.probing.seen();
+        for (host, role) in self.hints.patroni_roles() {
+            seen.entry(host).or_default().patroni = Some(role);
+        }
+        seen
     }
 
     fn forget_names(&mut self) {

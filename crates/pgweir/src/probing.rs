@@ -9,9 +9,10 @@ use std::thread;
 use ask::{Encryption, Target};
 use config::Config;
 use connections::databases::{Address, Database, TargetSessionAttrs};
+use control::{HostProbe, HostSeen, HostsSeen};
 use engine::Handle;
 use machine::{Level, Observed, Orders, Origin, Settings};
-use prober::{Host, Options, Outlet, Prober};
+use prober::{Host, Options, Outlet, Prober, Seen};
 use units::Time;
 
 use crate::observer::target_as;
@@ -64,6 +65,23 @@ impl Probing {
     /// Asks a host at once, and often for a while, and with it all hosts of its databases.
     pub(crate) fn urge(&self, host: &Address) {
         self.0.urge(host);
+    }
+
+    /// The last probe of each host.
+    pub(crate) fn seen(&self) -> HostsSeen {
+        let of = |seen: Seen| {
+            let probe = seen.last.map(|last| match last.answer {
+                Ok(facts) => HostProbe {
+                    ago: last.asked_at.elapsed(),
+                    trouble: None,
+                    timeline: facts.timeline,
+                    position: facts.position,
+                },
+                Err(words) => HostProbe { ago: last.asked_at.elapsed(), trouble: Some(words), ..HostProbe::default() },
+            });
+            (Address::clone(&seen.address), HostSeen { patroni: None, probe })
+        };
+        self.0.seen().into_iter().map(of).collect()
     }
 
     /// While anything is paused nobody is connected: PostgreSQL may be about to stop, and then waits for all connections to end.

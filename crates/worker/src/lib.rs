@@ -229,6 +229,13 @@ impl Tables {
             sizes: if look == Look::Connections { view.object_sizes() } else { ObjectSizes::default() },
             suspension: suspension::counts(&self.sessions, &self.servers, plan),
             hosts: self.pools.upstreams.iter().map(|(host, upstream)| (host.clone(), upstream)).collect(),
+            primaries: self
+                .pools
+                .upstreams
+                .primaries()
+                .iter()
+                .map(|(hosts, one)| (Arc::clone(hosts), one.clone()))
+                .collect(),
         }
     }
 

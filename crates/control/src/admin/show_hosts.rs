@@ -1,15 +1,19 @@
-//! `SHOW HOSTS`: the hosts of databases that have several, whether connections to them succeed, and which is the primary. PgBouncer has no such table.
+//! `SHOW HOSTS`: the hosts of databases that have several, or that were probed: whether connections to them succeed, which is the primary, and why
+//! clients are sent there or not. PgBouncer has no such table.
 //!
 //! Of all workers' observations the latest is shown. A host that has failed is up again, in its turn, once `server_login_retry` is over; until
-//! somebody has tried it then, nothing is known of it. The role is what the last server that logged in has reported: PostgreSQL before 14 reports
-//! none. What Patroni says of a host is beside it, where `patroni_urls` has it asked.
+//! somebody has tried it then, nothing is known of it. The role is what the last server that logged in, or the last probe, has shown. What the
+//! prober and Patroni say of a host is beside it.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use connections::databases::Address;
-use machine::{HostState, Upstream};
+use machine::primaries::Writes;
+use machine::{HostRole, HostState, Primary, Upstream};
+use units::Time;
 
+use crate::plane::HostProbe;
 use crate::show_input::{ShowInput, host};
 use crate::table::{Column, Table, count, int, text, words};
 
@@ -22,19 +26,27 @@ const COLUMNS: &[Column] = &[
     text("role"),
     int("primary"),
     text("patroni"),
+    int("timeline"),
+    int("lag"),
+    int("epoch"),
+    int("probed"),
+    text("why"),
 ];
 
 pub(super) fn table(input: &ShowInput<'_>) -> Table {
-    let mut latest: BTreeMap<(String, u16), (Upstream, Option<&String>)> = BTreeMap::new();
+    let mut latest: BTreeMap<(String, u16), (&Address, Upstream)> = BTreeMap::new();
     for (address, upstream) in input.snapshots.iter().flat_map(|snapshot| &snapshot.hosts) {
         let Address { host: at, port } = address;
-        let patroni = input.patroni_roles.get(address);
-        let (known, _) = latest.entry((host(at), *port)).or_insert((*upstream, patroni));
+        let (_, known) = latest.entry((host(at), *port)).or_insert((address, *upstream));
         *known = (*known).max(*upstream);
     }
     let now = input.snapshots.iter().map(|snapshot| snapshot.now).max().unwrap_or_default();
+    let decided = input.snapshots.first().map(|snapshot| &snapshot.primaries[..]).unwrap_or_default();
+    let written_to = latest.values().filter(|(_, upstream)| upstream.role() == Some(HostRole::Primary));
+    let position = |address: &Address| input.hosts_seen.get(address)?.probe.as_ref()?.position;
+    let written = written_to.filter_map(|(address, _)| position(address)).max();
     let mut table = Table::new(COLUMNS);
-    for ((host, port), (upstream, patroni)) in latest {
+    for ((host, port), (address, upstream)) in latest {
         let tried = (upstream != Upstream::UNTRIED).then_some(upstream);
         let up = tried.and_then(|tried| match tried.state {
             HostState::Alive { .. } => Some(1),
@@ -46,6 +58,11 @@ pub(super) fn table(input: &ShowInput<'_>) -> Table {
         };
         let role = upstream.role();
         let observed = tried.map(|tried| now.since(tried.at).as_secs());
+        let seen = input.hosts_seen.get(address);
+        let probe = seen.and_then(|seen| seen.probe.as_ref());
+        let own = decided.iter().filter(|(hosts, _)| hosts.contains(address)).map(|(_, primary)| primary);
+        let epoch =
+            own.clone().filter(|one| one.host().is_some_and(|host| **host == *address)).map(|one| one.epoch).max();
         table.push(vec![
             words(host),
             count(port),
@@ -54,10 +71,44 @@ pub(super) fn table(input: &ShowInput<'_>) -> Table {
             retry_in.and_then(count),
             role.map(|role| role.as_str().into()),
             role.and_then(|role| count(u8::from(!role.is_standby()))),
-            patroni.cloned().and_then(words),
+            seen.and_then(|seen| seen.patroni.clone()).and_then(words),
+            probe.and_then(|probe| probe.timeline).and_then(count),
+            position(address).zip(written).and_then(|(own, written)| count(written.saturating_sub(own))),
+            epoch.and_then(count),
+            probe.and_then(|probe| count(probe.ago.as_millis() as u64)),
+            words(why(upstream, own.max_by_key(|one| one.since), address, probe, now)),
         ]);
     }
     table
+}
+
+/// Why clients that want to write are sent there, or are not.
+fn why(
+    upstream: Upstream,
+    decided: Option<&Primary>,
+    address: &Address,
+    probe: Option<&HostProbe>,
+    now: Time,
+) -> String {
+    let trouble = probe.and_then(|probe| probe.trouble.as_deref());
+    match (upstream.state, decided.map(|one| &one.writes)) {
+        (HostState::Silent, _) => "it does not answer".to_owned(),
+        (HostState::Failed { .. }, _) if upstream.has_failed(now) => {
+            trouble.unwrap_or("a connection has failed").to_owned()
+        }
+        (_, Some(Writes::At(host))) if **host == *address => "the primary".to_owned(),
+        (HostState::Alive { role: Some(HostRole::Standby) }, _) => "a standby".to_owned(),
+        (HostState::Alive { role: Some(HostRole::Primary) }, Some(Writes::Disputed)) => {
+            "one of two primaries".to_owned()
+        }
+        (HostState::Alive { role: Some(HostRole::Primary) }, Some(Writes::At(_))) => {
+            "another host is the primary".to_owned()
+        }
+        (HostState::Alive { role: Some(HostRole::Primary) }, _) => "it accepts writes".to_owned(),
+        (HostState::Failed { .. } | HostState::Alive { role: None }, _) => {
+            trouble.unwrap_or("nothing is known").to_owned()
+        }
+    }
 }
 
 /// Rounded up: 0 is over.

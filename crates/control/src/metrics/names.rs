@@ -122,5 +122,5 @@ pub(super) const OWN: [Own; 9] = [
     Own::new(Show::Sizing, "sizing", &["database", "user"]),
     Own::new(Show::Events, "events", &["database", "user", "class", "event", "sqlstate"]),
     Own::new(Show::Workers, "workers", &["worker"]),
-    Own { left_out: &["observed", "retry_in"], ..Own::new(Show::Hosts, "hosts", &["host", "port"]) },
+    Own { left_out: &["observed", "retry_in", "probed"], ..Own::new(Show::Hosts, "hosts", &["host", "port"]) },
 ];

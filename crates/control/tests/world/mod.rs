@@ -16,8 +16,8 @@ use auth::Secret;
 use connections::databases::{Address, Database, Host};
 use control::averages::{Averages, by_database};
 use control::{
-    Detail, DoorFacts, Exemplar, Exemplars, KnownName, KnownNames, KnownZone, PatroniRoles, SettingRow, ShowInput,
-    WorkerFacts,
+    Detail, DoorFacts, Exemplar, Exemplars, HostProbe, HostSeen, HostsSeen, KnownName, KnownNames, KnownZone,
+    SettingRow, ShowInput, WorkerFacts,
 };
 use jiff::Zoned;
 use machine::histogram::{Bucket, Spans};
@@ -47,7 +47,7 @@ pub(crate) struct World {
     pub(crate) workers: Vec<WorkerFacts>,
     pub(crate) averages: Averages,
     pub(crate) names: KnownNames,
-    pub(crate) patroni_roles: PatroniRoles,
+    pub(crate) hosts_seen: HostsSeen,
     pub(crate) peer_pools: Vec<PeerPool>,
     pub(crate) exemplars: Exemplars,
     pub(crate) history: History,
@@ -75,9 +75,29 @@ impl World {
         let settings = settings();
         let history = observed::history(&settings, &snapshots);
         let leader = Address { host: Host::Ip(IpAddr::from([10, 0, 0, 7])), port: 5433 };
-        let patroni_roles = PatroniRoles::from([(leader, "leader".to_owned())]);
+        let hosts_seen = HostsSeen::from([
+            (
+                leader,
+                HostSeen {
+                    patroni: Some("leader".to_owned()),
+                    probe: Some(HostProbe { timeline: Some(7), position: Some(5_000), ..HostProbe::default() }),
+                },
+            ),
+            (
+                Address { host: Host::Ip(IpAddr::from([10, 0, 0, 7])), port: 5434 },
+                HostSeen {
+                    patroni: None,
+                    probe: Some(HostProbe {
+                        ago: Duration::from_millis(1_200),
+                        timeline: Some(7),
+                        position: Some(4_000),
+                        ..HostProbe::default()
+                    }),
+                },
+            ),
+        ]);
         let exemplars = exemplars();
-        World { settings, rows, snapshots, workers, averages, names, patroni_roles, peer_pools, exemplars, history }
+        World { settings, rows, snapshots, workers, averages, names, hosts_seen, peer_pools, exemplars, history }
     }
 
     pub(crate) fn show_input(&self) -> ShowInput<'_> {
@@ -91,7 +111,7 @@ impl World {
             workers: &self.workers,
             averages: &self.averages,
             names: &self.names,
-            patroni_roles: &self.patroni_roles,
+            hosts_seen: &self.hosts_seen,
             door: door(),
             peer_pools: &self.peer_pools,
             exemplars: &self.exemplars,
@@ -519,6 +539,7 @@ fn second_worker() -> Snapshot {
         sessions: 0,
         steps: 99,
         hosts: hosts([alive(20_000_000), failed(70_000_000), Upstream::UNTRIED]),
+        primaries: Vec::new(),
     }
 }
 
