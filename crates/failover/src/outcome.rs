@@ -42,17 +42,17 @@ pub struct Outcome {
 /// Seconds from the fault on, or beside the direct writer's.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Seconds {
-    /// From the fault to the first direct write after the outage; `None`: there was none.
+    /// From the fault to the first direct write after the outage; `None`: there was no outage.
     pub own: Option<f64>,
-    /// From that to the first commit of a client.
+    /// From the outage's end to the first commit of a client.
     pub first: Option<f64>,
-    /// From that to the first commit of the client that was the last to have one. `None`: some had none.
+    /// From there to the first commit of the client that was the last to have one. `None`: some had none.
     pub last: Option<f64>,
     /// The longest time that a client waited for an answer that was a commit.
     pub wait: f64,
 }
 
-/// An outage, as the direct writers saw it.
+/// An outage, as the direct writers saw it; without any length, the moment from which there was one primary again.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Outage {
     pub(crate) from: f64,
@@ -122,7 +122,8 @@ impl Outcome {
         let firsts: Vec<Option<f64>> = seen.iter().filter(|client| !is_idle(client)).map(after).collect();
         self.never = firsts.iter().filter(|first| first.is_none()).count() as u64;
         let served = || firsts.iter().flatten().map(|first| first - outage.to);
-        self.seconds.own = Some(outage.to - fault);
+        // Two primaries are no outage.
+        self.seconds.own = (outage.from < outage.to).then_some(outage.to - fault);
         self.seconds.first = served().min_by(f64::total_cmp);
         self.seconds.last = if self.never == 0 { served().max_by(f64::total_cmp) } else { None };
     }

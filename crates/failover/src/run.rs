@@ -75,14 +75,19 @@ pub fn play(cluster: &mut Cluster, plan: &Plan) -> Result<Played, String> {
     }
     let mut began_fault = 0.0;
     let fault = plan.case.inflict(cluster, || began_fault = now())?;
-    await_recovery(cluster, plan, fault, began_fault, &probe, &clients, began)?;
+    let one_again = match fault.second {
+        Some(second) => Some(end_the_split(cluster, plan, [fault.old, second], began_fault, &probe, &clients, began)?),
+        None => {
+            await_recovery(cluster, plan, fault, began_fault, &probe, &clients, began)?;
+            None
+        }
+    };
     let seen = clients.finish(GRACE);
     let log = running.log();
     let is_alive = running.is_alive();
     drop(running);
     let writes = probe.stop();
-    if let Some(second) = fault.second {
-        cluster.discard(second)?;
+    if fault.second.is_some() {
         cluster.pause(false)?;
     }
     cluster.heal()?;
@@ -96,7 +101,8 @@ pub fn play(cluster: &mut Cluster, plan: &Plan) -> Result<Played, String> {
     outcome.count(&seen);
     let is_new = |host: usize| host != fault.old;
     let new: Option<&dyn Fn(usize) -> bool> = if plan.case.moves() { Some(&is_new) } else { None };
-    let outage = if plan.case == Case::Two { None } else { Outage::find(&writes, began_fault, new) };
+    let moment = one_again.map(|time| Outage { from: time, to: time });
+    let outage = moment.or_else(|| Outage::find(&writes, began_fault, new));
     outcome.time(&seen, began_fault, outage);
     if !is_alive {
         return Err(format!("{} has ended; it wrote:\n{log}", plan.contestant.name));
@@ -115,16 +121,6 @@ fn await_recovery(
     began: Instant,
 ) -> Result<(), String> {
     let case = plan.case;
-    if case == Case::Two {
-        let second = fault.second.expect("a second host was promoted");
-        let both = || {
-            [fault.old, second].iter().all(|wanted| probe.last(|host| host == *wanted).is_some_and(|told| told > since))
-        };
-        if !wait(RECOVERS_WITHIN, both)? {
-            return Err("there are not two hosts that take writes".to_owned());
-        }
-        return stay(TWO_FOR);
-    }
     // A fault in place is over by now.
     let since = if case.moves() { since } else { began.elapsed().as_secs_f64() };
     let recovered = || probe.last(|host| !case.moves() || host != fault.old).filter(|told| *told > since);
@@ -138,6 +134,28 @@ fn await_recovery(
     }
     wait(plan.patience, || clients.without_commit_since(own) == 0)?;
     stay(if case == Case::Zombie { WAKES_AFTER } else { STAYS_FOR })
+}
+
+/// Lets both hosts take writes for a while, ends the second one, and returns when it did, once all clients are served.
+fn end_the_split(
+    cluster: &Cluster,
+    plan: &Plan,
+    hosts: [usize; 2],
+    since: f64,
+    probe: &Probe,
+    clients: &Clients,
+    began: Instant,
+) -> Result<f64, String> {
+    let writes = |wanted: &usize| probe.last(|host| host == *wanted).is_some_and(|told| told > since);
+    if !wait(RECOVERS_WITHIN, || hosts.iter().all(writes))? {
+        return Err("there are not two hosts that take writes".to_owned());
+    }
+    stay(TWO_FOR)?;
+    cluster.discard(hosts[1])?;
+    let ended = began.elapsed().as_secs_f64();
+    wait(plan.patience, || clients.without_commit_since(ended) == 0)?;
+    stay(STAYS_FOR)?;
+    Ok(ended)
 }
 
 fn stay(time: Duration) -> Result<(), String> {
