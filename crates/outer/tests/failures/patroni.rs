@@ -66,7 +66,6 @@ fn a_switchover_loses_and_doubles_nothing_and_everybody_is_served_again() {
 }
 
 #[test]
-#[ignore = "clients that wait for an answer of a frozen primary are not freed yet: that needs a probe of each host"]
 fn clients_of_a_frozen_primary_are_served_by_the_next_one() {
     let Some(outcome) = outcome(Case::Frozen) else { return };
     is_honest(&outcome);
