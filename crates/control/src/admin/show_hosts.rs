@@ -29,6 +29,8 @@ const COLUMNS: &[Column] = &[
     int("timeline"),
     int("lag"),
     int("epoch"),
+    int("no_primary"),
+    int("disputed"),
     int("probed"),
     text("why"),
 ];
@@ -43,8 +45,9 @@ pub(super) fn table(input: &ShowInput<'_>) -> Table {
     let now = input.snapshots.iter().map(|snapshot| snapshot.now).max().unwrap_or_default();
     let decided = input.snapshots.first().map(|snapshot| &snapshot.primaries[..]).unwrap_or_default();
     let written_to = latest.values().filter(|(_, upstream)| upstream.role() == Some(HostRole::Primary));
+    let accepts_writes: Vec<&Address> = written_to.map(|(address, _)| *address).collect();
     let position = |address: &Address| input.hosts_seen.get(address)?.probe.as_ref()?.position;
-    let written = written_to.filter_map(|(address, _)| position(address)).max();
+    let written = accepts_writes.iter().filter_map(|address| position(address)).max();
     let mut table = Table::new(COLUMNS);
     for ((host, port), (address, upstream)) in latest {
         let tried = (upstream != Upstream::UNTRIED).then_some(upstream);
@@ -63,6 +66,9 @@ pub(super) fn table(input: &ShowInput<'_>) -> Table {
         let own = decided.iter().filter(|(hosts, _)| hosts.contains(address)).map(|(_, primary)| primary);
         let epoch =
             own.clone().filter(|one| one.host().is_some_and(|host| **host == *address)).map(|one| one.epoch).max();
+        let is_decided = own.clone().next().is_some();
+        let no_primary = own.clone().any(|one| one.host().is_none_or(|host| !accepts_writes.contains(&&**host)));
+        let is_disputed = own.clone().any(|one| one.writes == Writes::Disputed) && accepts_writes.contains(&address);
         table.push(vec![
             words(host),
             count(port),
@@ -75,6 +81,8 @@ pub(super) fn table(input: &ShowInput<'_>) -> Table {
             probe.and_then(|probe| probe.timeline).and_then(count),
             position(address).zip(written).and_then(|(own, written)| count(written.saturating_sub(own))),
             epoch.and_then(count),
+            is_decided.then(|| u8::from(no_primary)).and_then(count),
+            is_decided.then(|| u8::from(is_disputed)).and_then(count),
             probe.and_then(|probe| count(probe.ago.as_millis() as u64)),
             words(why(upstream, own.max_by_key(|one| one.since), address, probe, now)),
         ]);
