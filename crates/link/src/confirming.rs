@@ -187,6 +187,9 @@ pub(crate) fn restart(answers: &mut Answers<'_>) {
         return;
     }
     let (conn, first) = (*conn, Arc::clone(first));
+    if answers.server.transaction.status != Status::Idle {
+        answers.server.facts.note_before(&session.parameters, session.own.now);
+    }
     let reported = &answers.server.kept.parameters;
     let statuses = take_over(session, answers.caches, |index| match () {
         () if restarting.is_reset(index) => first.get(index),

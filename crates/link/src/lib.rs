@@ -26,6 +26,7 @@
 //! | `client_messages`, `requests`, `stream`, `ending`, `malformed` | walking over a client's messages, and sending them |
 //! | `plain` | the most frequent ones of both sides, where nothing is special |
 //! | `unlinked`, `first_text` | those of a session that has no server yet |
+//! | `loss`, `lost_block` | what a client is answered when its server is lost, and until it ends the block that it was in |
 //! | `server_messages`, `answers`, `findings` | walking over a server's messages, and sending them |
 //! | `texts`, `remedies` | what a statement's text means; the pooler's statements that must come before it |
 //! | `queries`, `following`, `confirming`, `splitting` | what statements do to a session: as sent, and as answered |
@@ -60,6 +61,8 @@ mod large_statements;
 mod link;
 pub mod listener;
 pub mod listening;
+pub mod loss;
+pub mod lost_block;
 mod malformed;
 pub mod matching;
 pub mod moving;

@@ -29,6 +29,8 @@ pub fn moved(session: &Session, cancel_pid: i32, tracked: &Tracked) -> Option<Mo
         SessionState::Welcoming { .. }
         | SessionState::Opening { .. }
         | SessionState::Replicating { .. }
+        // As in a transaction: it moves once its block is over.
+        | SessionState::LostBlock { .. }
         | SessionState::Console { .. }
         | SessionState::Leaving { .. } => return None,
     };

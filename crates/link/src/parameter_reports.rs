@@ -27,7 +27,7 @@ use wire::backend::{ParameterStatus, Status};
 use crate::answers::Answers;
 use crate::confirming::{report, take_over};
 use crate::pool::Pool;
-use crate::server::{Answerer, Chore, Owner, Server, ServerState};
+use crate::server::{Answerer, Before, Chore, Owner, Server, ServerState};
 use crate::session::Session;
 
 /// Why a server reports a parameter.
@@ -181,7 +181,32 @@ fn follow_configured(answers: &mut Answers<'_>, index: usize, value: &[u8]) -> b
     // The value is too long to be kept.
     let Some(parameters) = session.parameters.with(index, value) else { return false };
     session.parameters = answers.caches.interned.intern(parameters);
+    if let Some(before) = &mut answers.server.facts.effects.before
+        && let Some(parameters) = before.parameters.with(index, value)
+    {
+        before.parameters = answers.caches.interned.intern(parameters);
+    }
     true
+}
+
+/// The parameters that the session of a server has again if the transaction is rolled back; `None`: those that it has.
+#[must_use]
+pub fn before(server: &Server) -> Option<Before> {
+    server.facts.effects.before.as_deref().cloned()
+}
+
+/// The transaction is lost with its server: the session has its parameters of before again. Returns what its client is sent of them.
+pub fn roll_back(session: &mut Session, before: &Before, tracked: &Tracked) -> Vec<u8> {
+    let mut statuses = Vec::new();
+    for (index, name) in tracked.names().enumerate() {
+        let value = before.parameters.get(index).filter(|value| session.parameters.get(index) != Some(value));
+        if let Some(value) = value {
+            ParameterStatus { name: name.as_bytes(), value }.encode(&mut statuses);
+        }
+    }
+    session.parameters = Arc::clone(&before.parameters);
+    session.own.now = before.own;
+    statuses
 }
 
 /// A parameter was reported with an answer to a session. Returns whether the client gets it.
@@ -190,6 +215,7 @@ fn follow_session(answers: &mut Answers<'_>, index: usize, value: &[u8]) -> bool
     let Some((_, session)) = &mut answers.session else { return false };
     let may_have_set = session.facts.tracker.as_ref().is_some_and(|tracker| tracker.may_have_set());
     if !follows {
+        answers.server.facts.note_before(&session.parameters, session.own.now);
         own_by_value(session, answers.server, index, value);
     } else if may_have_set || index != Tracked::APPLICATION_NAME {
         let tracker = session.facts.tracker.get_or_insert_default();
@@ -205,6 +231,7 @@ fn follow_session(answers: &mut Answers<'_>, index: usize, value: &[u8]) -> bool
             return false;
         }
     }
+    answers.server.facts.note_before(&session.parameters, session.own.now);
     if session.parameters.get(index) != Some(value)
         && let Some(changed) = session.parameters.with(index, value)
     {

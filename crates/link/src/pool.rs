@@ -20,7 +20,7 @@ use queueing::classes::ClassId;
 use queueing::queue::{Queue, Waiter};
 pub use servers::{LocalBuffers, OwnServers, Servers};
 use session_state::catalogue::Known;
-use settings::{Fidelity, PoolMode, PoolSize, Words};
+use settings::{Fidelity, LossCode, PoolMode, PoolSize, Words};
 use units::deadline::Armed;
 use units::{ConnId, PoolId, PoolKey, Span, Time, limits};
 
@@ -58,6 +58,8 @@ pub struct Rules {
     pub(crate) shares_listener: bool,
     /// What was ordered at the console for its database.
     pub(crate) orders: DatabaseOrders,
+    /// The SQLSTATE for a transaction that is lost with its server.
+    pub(crate) loss_code: LossCode,
     /// The wording of the error for a query that query_timeout cancels.
     pub(crate) words: Words,
     /// Bits that its settings add to each of its links.
@@ -88,6 +90,7 @@ impl Rules {
             stable_backend_pid: own.stable_backend_pid,
             shares_listener: least > 1 && own.max_db_connections != 1 && own.max_user_connections != 1,
             orders: settings.orders.of(&key.database),
+            loss_code: own.failover_sqlstate,
             words: global.login.words,
             query_wait_timeout: own.query_wait_timeout,
             failover_wait: own.failover_wait,

@@ -22,6 +22,15 @@ units::reasons! {
         MaxWaiting { class: Arc<str> } => [CONFIGURATION_LIMIT_EXCEEDED] "too many clients of class \"{class}\" wait";
         /// `words`: the limiter's, which name the limit.
         Limit { reason: Reason, words: String } => [CONFIGURATION_LIMIT_EXCEEDED] "{words}";
+        /// `failover_sqlstate`.
+        LostBlock => [SERIALIZATION_FAILURE] "the server of this transaction was lost, and the transaction is rolled back";
+        /// Until the client ends a block whose server was lost. In PostgreSQL's words, as the next three.
+        AbortedBlock => [IN_FAILED_TRANSACTION] "current transaction is aborted, commands ignored until end of transaction block";
+        NoSavepoint { name: String } => [NO_SUCH_SAVEPOINT] "savepoint \"{name}\" does not exist";
+        NoStatement { name: String } => [UNDEFINED_PSTATEMENT] "prepared statement \"{name}\" does not exist";
+        NoPortal { name: String } => [INVALID_CURSOR_NAME] "portal \"{name}\" does not exist";
+        /// There is no server on which another transaction could begin.
+        NoChain => [IN_FAILED_TRANSACTION] "the server of this transaction was lost, and no other can be chained to it: use ROLLBACK";
     }
 }
 
@@ -31,11 +40,17 @@ impl RequestRefusal {
         self.codes()[0]
     }
 
-    /// By which name the refusal is counted. A client's own cancel is not.
+    /// By which name the refusal is counted. A client's own cancel is not, nor what follows from the loss of a server.
     #[must_use]
     pub fn counted_as(&self) -> Option<Reason> {
         match self {
-            RequestRefusal::UserRequest => None,
+            RequestRefusal::UserRequest
+            | RequestRefusal::LostBlock
+            | RequestRefusal::AbortedBlock
+            | RequestRefusal::NoSavepoint { .. }
+            | RequestRefusal::NoStatement { .. }
+            | RequestRefusal::NoPortal { .. }
+            | RequestRefusal::NoChain => None,
             RequestRefusal::Deadline | RequestRefusal::DeadlinePinned => Some(Reason::Deadline),
             RequestRefusal::QueryTimeout | RequestRefusal::QueryTimeoutPinned => Some(Reason::QueryTimeout),
             RequestRefusal::NoHost { .. } => Some(Reason::FailoverWait),

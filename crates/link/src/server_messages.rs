@@ -391,6 +391,10 @@ fn ready(answers: &mut Answers<'_>, status: Status) -> Result<(), Broken> {
             answers.server.facts.cancel.is_requested = false;
         }
         if status == Status::Idle {
+            // By commit or rollback: the server has reported what that has changed.
+            if answers.server.facts.effects.before.is_some() {
+                answers.server.facts.effects.before = None;
+            }
             confirming::renew_statements(answers);
         }
         overdue::count_query(answers, status);

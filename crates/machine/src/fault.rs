@@ -63,11 +63,15 @@ pub enum Sabotage {
     WithholdFailedHosts,
     /// The role of a new server is not judged (breaks I19).
     TakeAnyRole,
+    /// The rest of a block whose server was lost goes to another server (breaks I26).
+    ForgetLostBlock,
+    /// In such a block ROLLBACK TO a savepoint succeeds, as if the savepoint were there (breaks I26).
+    KeepSavepoints,
 }
 
 #[cfg(debug_assertions)]
 impl Sabotage {
-    pub const ALL: [Sabotage; 29] = [
+    pub const ALL: [Sabotage; 31] = [
         Sabotage::ReleaseAtFirstReady,
         Sabotage::ForwardLateCancel,
         Sabotage::LoseLentServer,
@@ -97,6 +101,8 @@ impl Sabotage {
         Sabotage::OverlookCancel,
         Sabotage::WithholdFailedHosts,
         Sabotage::TakeAnyRole,
+        Sabotage::ForgetLostBlock,
+        Sabotage::KeepSavepoints,
     ];
 }
 
@@ -127,4 +133,6 @@ pub enum Fault {
     OverlookCancel,
     WithholdFailedHosts,
     TakeAnyRole,
+    ForgetLostBlock,
+    KeepSavepoints,
 }

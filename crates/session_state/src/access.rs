@@ -12,7 +12,46 @@ pub enum Access {
     ReadWrite,
     /// It begins a transaction block, which what stands before it in the same batch belongs to, and ends none.
     Begin,
-    /// It may end a transaction block, commits at once wherever it stands, or is not known.
+    /// It ends a transaction block, begins none, and commits nothing.
+    Rollback,
+    /// It ends a transaction block, begins none, and may commit.
+    End,
+    /// It may end a transaction block or begin one, commits at once wherever it stands, or is not known.
     #[default]
     Commit,
+}
+
+impl Access {
+    /// Of a batch in which `next` comes after what is in it so far.
+    #[inline]
+    #[must_use]
+    pub fn then(self, next: Access) -> Access {
+        match (self, next) {
+            // What comes after the end of a block is a transaction of its own, or another block.
+            (Access::Rollback | Access::End, Access::ReadWrite | Access::Begin) => Access::Commit,
+            _ => self.max(next),
+        }
+    }
+
+    /// Whether it may commit something by itself, in a transaction block too.
+    #[inline]
+    #[must_use]
+    pub fn commits(self) -> bool {
+        matches!(self, Access::End | Access::Commit)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Access;
+
+    #[test]
+    fn what_follows_the_end_of_a_block_may_commit() {
+        let of = |batch: &[Access]| batch.iter().copied().reduce(Access::then);
+        assert_eq!(of(&[Access::ReadWrite, Access::Rollback, Access::ReadOnly]), Some(Access::Rollback));
+        assert_eq!(of(&[Access::Begin, Access::ReadWrite, Access::End]), Some(Access::End));
+        assert_eq!(of(&[Access::Rollback, Access::ReadWrite]), Some(Access::Commit));
+        assert_eq!(of(&[Access::End, Access::Begin]), Some(Access::Commit));
+        assert_eq!(of(&[Access::Commit, Access::ReadOnly]), Some(Access::Commit));
+    }
 }

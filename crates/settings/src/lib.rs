@@ -32,6 +32,6 @@ pub use table::{
     Setting, StartupSettings, TABLE, TestSettings, TlsSettings, TraceSettings, UserSettings, WaitingSettings,
 };
 pub use types::{
-    AuthType, CaselessNames, ChannelBinding, CheckQuery, Fidelity, LogFormat, MaxProtocol, ObserveWhen, Over, PoolMode,
-    PoolSize, SplitBrain, SslMode, SslNegotiation, Words,
+    AuthType, CaselessNames, ChannelBinding, CheckQuery, Fidelity, LogFormat, LossCode, MaxProtocol, ObserveWhen, Over,
+    PoolMode, PoolSize, SplitBrain, SslMode, SslNegotiation, Words,
 };

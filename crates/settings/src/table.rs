@@ -13,8 +13,8 @@ use crate::http_url::{HttpHeaders, HttpUrl, Share};
 use crate::networks::Networks;
 use crate::server_name::ServerName;
 use crate::types::{
-    AuthType, CaselessNames, ChannelBinding, CheckQuery, Fidelity, LogFormat, MaxProtocol, ObserveWhen, Over, PoolMode,
-    PoolSize, SplitBrain, SslMode, SslNegotiation, Words,
+    AuthType, CaselessNames, ChannelBinding, CheckQuery, Fidelity, LogFormat, LossCode, MaxProtocol, ObserveWhen, Over,
+    PoolMode, PoolSize, SplitBrain, SslMode, SslNegotiation, Words,
 };
 use crate::value::{INT_MAX, Kind, Kind::*, Value};
 
@@ -110,6 +110,7 @@ settings! {
         idle_transaction_timeout: Option<Duration> = Seconds, Some("0"), Yes, Works, PgBouncer, users: idle_transaction_timeout, "Closes a client that idles inside a transaction for so long; 0: never.";
         transaction_timeout: Option<Duration> = Seconds, Some("0"), Yes, Works, PgBouncer, users: transaction_timeout, "Closes a client whose transaction lasts longer; 0: never.";
         client_idle_timeout: Option<Duration> = Seconds, Some("0"), Yes, Works, PgBouncer, users: client_idle_timeout, "Closes a client that has sent nothing for so long; 0: never.";
+        failover_sqlstate: LossCode = Choice(LossCode::NAMES), Some("40001"), Yes, Works, Ours, databases and users: failover_sqlstate, "The SQLSTATE for a client whose transaction is rolled back since its server is lost: it stays connected. 40001: that of a serialization failure, after which applications run a transaction again. server: PostgreSQL's own, such as 57P01, or 08006; many connection pools of applications close the connection after these. What may have been committed has 08007 in any case.";
         cancel_wait_timeout: Option<Duration> = Seconds, Some("10"), Yes, Works, PgBouncer, "How long it may take to deliver a cancel request to PostgreSQL; 0: 15 s.";
         client_login_timeout: Option<Duration> = Seconds, Some("60"), Yes, Works, PgBouncer, "How long a client may take to log in; 0: for ever.";
         query_cancel_timeout: Option<Duration> = Seconds, Some("1"), Yes, Works, Ours, "How long a query that was cancelled because of query_timeout may take to end. After that its client gets an error, and its server is closed. 0: as long as it takes.";
@@ -366,7 +367,7 @@ mod tests {
             assert!(setting.doc.ends_with('.'), "{}", setting.name);
         }
         let pgbouncers = ROWS.iter().filter(|setting| setting.origin == Origin::PgBouncer);
-        assert_eq!((pgbouncers.count(), ROWS.len()), (100, 167), "PgBouncer's hundred, and ours");
+        assert_eq!((pgbouncers.count(), ROWS.len()), (100, 168), "PgBouncer's hundred, and ours");
     }
 
     #[test]
@@ -384,7 +385,7 @@ mod tests {
         }
         let (nothing, nobody) = (DatabaseSettings::default(), UserSettings::default());
         assert_eq!(Effective::new(&global, &database, &user), Effective::new(&global, &nothing, &nobody));
-        assert_eq!((DatabaseSettings::NAMES.len(), UserSettings::NAMES.len()), (17, 16));
+        assert_eq!((DatabaseSettings::NAMES.len(), UserSettings::NAMES.len()), (18, 17));
     }
 
     #[test]

@@ -188,6 +188,17 @@ impl Words {
 }
 
 choice! {
+    /// The SQLSTATE of the error for a transaction that is rolled back since its server is lost.
+    LossCode {
+        /// As of a serialization failure, after which frameworks run the transaction again.
+        #[default]
+        SerializationFailure = "40001",
+        /// PostgreSQL's own, or 08006: after that, applications' pools give up the connection.
+        Server = "server",
+    }
+}
+
+choice! {
     /// The newest version of the protocol that servers are asked for, as libpq's `max_protocol_version`.
     MaxProtocol {
         /// What all servers and everything before them understand.

@@ -10,8 +10,8 @@ use crate::http_url::{HttpHeaders, HttpUrl, Share};
 use crate::networks::Networks;
 use crate::server_name::ServerName;
 use crate::types::{
-    AuthType, CaselessNames, ChannelBinding, CheckQuery, Fidelity, LogFormat, MaxProtocol, ObserveWhen, Over, PoolMode,
-    PoolSize, SplitBrain, SslMode, SslNegotiation, Words,
+    AuthType, CaselessNames, ChannelBinding, CheckQuery, Fidelity, LogFormat, LossCode, MaxProtocol, ObserveWhen, Over,
+    PoolMode, PoolSize, SplitBrain, SslMode, SslNegotiation, Words,
 };
 
 /// Longer times mean "never" to everybody, and must not overflow anybody's arithmetic.
@@ -300,6 +300,7 @@ choices!(
     PoolMode,
     Fidelity,
     LogFormat,
+    LossCode,
     MaxProtocol,
     ObserveWhen,
     Over,

@@ -32,6 +32,8 @@ pub fn shows_as(fault: Sabotage) -> &'static [u8] {
         Sabotage::OverlookCancel => &[18],
         Sabotage::WithholdFailedHosts => &[17],
         Sabotage::TakeAnyRole => &[19],
+        // A client in a block that has failed gets the answer of one that has not.
+        Sabotage::ForgetLostBlock | Sabotage::KeepSavepoints => &[11, 26],
         Sabotage::ForgiveIdleTransactions | Sabotage::RemoveSilently => &[8],
     }
 }

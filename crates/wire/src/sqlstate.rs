@@ -78,6 +78,7 @@ codes! {
 
     /// No cursor or portal has this name.
     INVALID_CURSOR_NAME = b"34000";
+    NO_SUCH_SAVEPOINT = b"3B001";
     /// No database has this name.
     INVALID_CATALOG_NAME = b"3D000";
     SERIALIZATION_FAILURE = b"40001";

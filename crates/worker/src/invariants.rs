@@ -45,7 +45,17 @@ pub(crate) fn check(
     no_session_waits_beside_an_idle_server(&parts)?;
     memory_is_bounded(&parts)?;
     consoles_are_bounded(sessions)?;
+    lost_blocks_are_kept(sessions)?;
     counts_agree(&parts)
+}
+
+/// I26: what is kept of a lost block is there for the sessions in one, and for no others.
+fn lost_blocks_are_kept(sessions: &Sessions) -> Result<(), Violation> {
+    let is_in_one = |session: &Session| matches!(session.state(), SessionState::LostBlock { .. });
+    let count = sessions.iter().filter(|(_, session)| is_in_one(session)).count();
+    let kept = sessions.lost_blocks.keys().filter_map(|conn| sessions.get(*conn)).filter(|session| is_in_one(session));
+    let kept = (kept.count(), sessions.lost_blocks.len());
+    ensure(26, kept == (count, count), || format!("{count} sessions are in a lost block, and {kept:?} are kept"))
 }
 
 /// I12: the counts that decisions use equal what the tables contain.

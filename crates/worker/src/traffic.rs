@@ -29,7 +29,9 @@ use crate::limits::admission::Goes;
 use crate::limits::{admission, classes, deadlines, full_queues, linked, permits, pin_queue};
 use crate::servers::{cancellers, closed_servers, disturbances, drains, free_servers, idle_servers, listener};
 use crate::sessions::links::AtOnce;
-use crate::sessions::{console, definitions, halves, links, lost_servers, overdue_queries, replicating, waiters};
+use crate::sessions::{
+    console, definitions, halves, links, lost_blocks, lost_servers, overdue_queries, replicating, waiters,
+};
 use crate::tables::step::Step;
 use crate::tables::{Tables, backpressure, lookups};
 
@@ -294,6 +296,10 @@ impl Tables {
                 if !lookups::waits_for_listener(sessions, conn) {
                     self.begin_from_inbox(step, conn);
                 }
+            }
+            SessionState::LostBlock { .. } => {
+                backpressure::stash(sessions, servers, step, conn, bytes);
+                lost_blocks::answer(sessions, servers, pools, step, conn);
             }
             SessionState::Console { .. } => {
                 backpressure::stash(sessions, servers, step, conn, bytes);
@@ -677,7 +683,10 @@ impl Tables {
     /// A released session has more bytes.
     #[inline(never)]
     pub(crate) fn reconsider(&mut self, step: &mut Step<'_>, conn: ConnId) {
-        let Tables { sessions, servers, .. } = self;
+        let Tables { sessions, servers, pools, .. } = self;
+        if sessions.get(conn).is_some_and(|session| matches!(session.state(), SessionState::LostBlock { .. })) {
+            return lost_blocks::answer(sessions, servers, pools, step, conn);
+        }
         if let Some(server) = sessions.get(conn).and_then(Session::server) {
             return linked::go_on_linked(sessions, servers, step, conn, server);
         }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use machine::DatabaseOrders;
-use settings::{Fidelity, PoolMode};
+use settings::{Fidelity, LossCode, PoolMode};
 use units::{Span, Time};
 
 use super::{Rules, ServerLimits};
@@ -83,6 +83,12 @@ impl Rules {
     #[inline]
     pub fn max_pinned(&self) -> u32 {
         self.max_pinned
+    }
+
+    /// The SQLSTATE for a transaction that is lost with its server: `failover_sqlstate`.
+    #[inline]
+    pub fn loss_code(&self) -> LossCode {
+        self.loss_code
     }
 
     /// What was ordered at the console for its database.

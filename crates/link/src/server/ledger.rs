@@ -12,9 +12,11 @@
 mod copying;
 mod counts;
 mod owed;
+mod requests;
 
 pub use self::copying::Copying;
 pub use self::owed::Owed;
+pub use self::requests::Request;
 use std::sync::Arc;
 
 use connections::{Broken, MessageType};
@@ -295,7 +297,7 @@ impl Ledger {
             self.owed.push(entry(Expect::Describe, access));
         }
         self.owed.push(entry(Expect::Execute, access));
-        let batch = self.batch.take().max(Some(access));
+        let batch = Some(self.batch.take().map_or(access, |batch| batch.then(access)));
         let sync = entry(Expect::Sync, access);
         self.owed.push(Entry { access: commits_with(sync, batch), ..sync });
     }
@@ -326,7 +328,7 @@ impl Ledger {
             }
             Expect::Execute => {
                 (self.open, self.ran) = (true, true);
-                self.batch = self.batch.max(Some(entry.access));
+                self.batch = Some(self.batch.map_or(entry.access, |batch| batch.then(entry.access)));
             }
             Expect::CopyEnd => self.copying.note_end(),
             Expect::Function | Expect::FakeParse | Expect::FakeClose => {}
@@ -524,7 +526,7 @@ fn commits_with(entry: Entry, batch: Option<Access>) -> Access {
         (Expect::Sync, _) => batch.unwrap_or(Access::ReadOnly),
         // It is a ROLLBACK.
         (_, Answerer::Nobody) => Access::ReadOnly,
-        _ => batch.map_or(entry.access, |batch| batch.max(entry.access)),
+        _ => batch.map_or(entry.access, |batch| batch.then(entry.access)),
     }
 }
 

@@ -18,12 +18,12 @@ mod tally;
 pub use asked::{Asked, AskedText};
 pub use chore::Chore;
 pub use close_reason::CloseReason;
-pub use ledger::{Answerer, Entry, Expect, Ledger, Unexpected};
+pub use ledger::{Answerer, Entry, Expect, Ledger, Request, Unexpected};
 pub use moving::Arrived;
 pub use parameter_owners::{Owner, ParameterOwners};
 pub use parts::{
-    Bare, Begins, Cancelling, End, Hold, Identity, Kept, Lease, LimitWait, RightsSince, ServerIncoming, ShownName,
-    Statements, Traces, Transaction, UnderWay, Work,
+    Bare, Before, Begins, Cancelling, End, Hold, Identity, Kept, Lease, LimitWait, RightsSince, ServerIncoming,
+    ShownName, Statements, Traces, Transaction, UnderWay, Work,
 };
 pub use sequences::Sequences;
 pub use spoken::{Said, Spoken};
@@ -35,6 +35,7 @@ pub use tally::{Call, Tally};
 use connections::flow::Flow;
 use connections::server_login::BackendKey;
 use machine::mail::LentServer;
+use session_state::parameter_set::ParameterSet;
 use session_state::parameters::{Parameters, Reported, Tracked};
 use session_state::prepared::PreparedOnServer;
 use session_state::shape::Described;
@@ -91,9 +92,15 @@ pub struct ServerFacts {
 }
 
 impl ServerFacts {
+    /// A parameter of its session is about to change.
+    pub(crate) fn note_before(&mut self, parameters: &Arc<Parameters>, own: ParameterSet) {
+        let before = || Box::new(Before { parameters: Arc::clone(parameters), own });
+        self.effects.before.get_or_insert_with(before);
+    }
+
     /// A session gets it: what held of the one before is over.
     fn forget_last_link(&mut self) {
-        self.effects.local_rights = false;
+        (self.effects.local_rights, self.effects.before) = (false, None);
         self.cancel.linked();
         self.end.fatal_error_forwarded = false;
     }

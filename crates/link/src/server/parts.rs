@@ -3,6 +3,10 @@
 mod identity;
 mod kept;
 
+use std::sync::Arc;
+
+use session_state::parameter_set::ParameterSet;
+use session_state::parameters::Parameters;
 use session_state::prepared::PreparedOnServer;
 use session_state::shape::Described;
 use session_state::state::Defines;
@@ -324,11 +328,22 @@ pub struct UnderWay {
     pub(crate) local_rights: bool,
     /// A statement under way needs these databases to have no connections; no names: several statements do.
     pub(crate) emptying: Option<Box<[sql::Word]>>,
+    /// The parameters that its session has again if the transaction is rolled back, once one of them is reported.
+    pub(crate) before: Option<Box<Before>>,
+}
+
+/// The parameters of a session before its transaction.
+#[derive(Clone, Debug)]
+pub struct Before {
+    pub(crate) parameters: Arc<Parameters>,
+    /// Those of them that it has set itself.
+    pub(crate) own: ParameterSet,
 }
 
 impl UnderWay {
     pub(crate) fn are_any(&self) -> bool {
-        self.defines != Defines::Nothing || self.local_rights || self.emptying.is_some()
+        let has_defined = self.defines != Defines::Nothing;
+        has_defined || self.local_rights || self.emptying.is_some() || self.before.is_some()
     }
 }
 
@@ -628,8 +643,6 @@ impl Work {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use connections::databases::{Address, Database, Host};
     use connections::encryption::Encryption;
     use session_state::parameters::Tracked;
@@ -665,7 +678,7 @@ mod tests {
     #[test]
     fn each_fact_of_a_server_makes_its_link_special_and_a_new_server_has_none() {
         type Case = (Special, fn(&mut ServerFacts));
-        let cases: [Case; 16] = [
+        let cases: [Case; 17] = [
             (Special::SERVER_PAUSED, |facts| facts.flow.keep(b"x", Vec::new)),
             (Special::SERVER_PAUSED, |facts| _ = facts.flow.watch(false)),
             (Special::HELD, |facts| facts.hold.begin()),
@@ -675,6 +688,10 @@ mod tests {
             (Special::EFFECTS, |facts| facts.effects.local_rights = true),
             (Special::EFFECTS, |facts| facts.effects.defines = Defines::Unclear),
             (Special::EFFECTS, |facts| facts.effects.emptying = Some(Box::default())),
+            (Special::EFFECTS, |facts| {
+                let parameters = Arc::new(Tracked::new(&[]).empty());
+                facts.effects.before = Some(Box::new(Before { parameters, own: ParameterSet::NONE }));
+            }),
             (Special::EFFECTS, |facts| facts.traces.is_unsettled = true),
             (Special::CLOSES, |facts| facts.end.close_needed = Some(CloseReason::Surplus)),
             (Special::CLOSES, |facts| facts.end.fatal_error_forwarded = true),

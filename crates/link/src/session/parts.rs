@@ -85,6 +85,11 @@ impl Incoming {
         self.skip == 0 || self.rest == Rest::Discard
     }
 
+    /// The server is lost that had the beginning of a message: the rest goes nowhere.
+    pub fn forward_no_more(&mut self) {
+        self.rest = Rest::Discard;
+    }
+
     /// A message was refused, of which no byte has been passed over.
     pub fn discard_message(&mut self, len: u32) {
         (self.skip, self.rest) = (len, Rest::Discard);

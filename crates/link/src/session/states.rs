@@ -20,6 +20,8 @@ pub enum SessionState {
     Waiting { since: Time, ticket: u64, notified: bool, wait_for: WaitFor, deadline_ms: u32 },
     /// It has a server.
     Linked { server: ConnId },
+    /// The server of its transaction block is lost: the pooler answers until the client has ended the block. `since`: when it sent something last.
+    LostBlock { since: Time },
     /// It replicates, and its own server is being opened. It has waited since `since`.
     Opening { server: ConnId, since: Time },
     /// It replicates: it has its own server for life, and what the two say to each other passes.
@@ -50,7 +52,8 @@ units::transitions! {SessionState, drawn under "Sessions":
     Waiting { stop_waiting => Idle, link => Linked, open => Opening, leave => Leaving }
     Opening { replicate => Replicating, leave => Leaving }
     Replicating { leave => Leaving }
-    Linked { unlink => Idle, leave => Leaving }
+    Linked { unlink => Idle, lose_block => LostBlock, leave => Leaving }
+    LostBlock { end_block => Idle, leave => Leaving }
     Console { ask => Console, leave => Leaving }
     Leaving {}
 }
@@ -96,6 +99,23 @@ impl Session {
     #[inline]
     pub fn unlink(&mut self, now: Time) {
         self.state.go("unlink", SessionState::Idle { since: now });
+    }
+
+    /// It has lost its server within a transaction block.
+    pub fn lose_block(&mut self, now: Time) {
+        self.state.go("lose_block", SessionState::LostBlock { since: now });
+    }
+
+    /// Its client has sent something within its lost block.
+    pub fn note_within_lost_block(&mut self, now: Time) {
+        if let SessionState::LostBlock { since } = &mut self.state {
+            *since = now;
+        }
+    }
+
+    /// Its client has ended its lost block.
+    pub fn end_block(&mut self, now: Time) {
+        self.state.go("end_block", SessionState::Idle { since: now });
     }
 
     /// At the console: it has asked the control plane, or has its answer.

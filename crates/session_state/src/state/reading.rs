@@ -237,16 +237,19 @@ impl Reading {
     /// Whether it may write or commit.
     #[inline]
     pub fn access(self) -> Access {
-        const ENDING: Marks =
-            union(&[Marks::UNKNOWN, Marks::COMMIT, Marks::ROLLBACK, Marks::CHAIN, Marks::TWO_PHASE, Marks::ALONE]);
-        if self.marks.any(ENDING) {
-            Access::Commit
-        } else if self.marks.any(Marks::BEGIN) {
-            Access::Begin
-        } else if self.only_reads && !self.side_effects.any(SideEffects::WRITING) {
-            Access::ReadOnly
-        } else {
-            Access::ReadWrite
+        const UNCLEAR: Marks = union(&[Marks::UNKNOWN, Marks::CHAIN, Marks::ALONE]);
+        const ENDING: Marks = union(&[Marks::COMMIT, Marks::ROLLBACK, Marks::TWO_PHASE]);
+        let marks = self.marks;
+        let only_reads = self.only_reads && !self.side_effects.any(SideEffects::WRITING);
+        if !marks.any(union(&[UNCLEAR, ENDING, Marks::BEGIN])) {
+            return if only_reads { Access::ReadOnly } else { Access::ReadWrite };
+        }
+        match (marks.any(ENDING), marks.any(Marks::BEGIN)) {
+            _ if marks.any(UNCLEAR) => Access::Commit,
+            (true, true) => Access::Commit,
+            (true, false) if only_reads && !marks.any(Marks::COMMIT) => Access::Rollback,
+            (true, false) => Access::End,
+            (false, _) => Access::Begin,
         }
     }
 

@@ -60,6 +60,7 @@ fn hand_over(sessions: &mut Sessions, servers: &mut Servers, pools: &mut Pools, 
         | SessionState::Welcoming { .. }
         | SessionState::Opening { .. }
         | SessionState::Replicating { .. }
+        | SessionState::LostBlock { .. }
         | SessionState::Console { .. }
         | SessionState::Leaving { .. } => {}
     }

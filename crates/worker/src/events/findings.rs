@@ -91,7 +91,7 @@ fn replay_refused(
     let words = String::from_utf8_lossy(fields.message().unwrap_or(b"parameters refused")).into_owned();
     let server = &servers[server_id];
     let is_held = sessions[conn].is_confirmed() && server.hold().is_on();
-    if is_held && lookups::outlives(sessions, pools, server, conn) == Some(0) {
+    if is_held && lookups::outlives(sessions, pools, server, conn).is_some_and(|loss| loss.is_none()) {
         let session = &mut sessions[conn];
         let reset = role_resets::role_reset(session, step.caches);
         if reset.is_some() || refuse_first(step, conn, session, (code, &words)) {

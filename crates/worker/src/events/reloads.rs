@@ -181,6 +181,7 @@ fn reconfigure_session(sessions: &Sessions, pools: &Pools, step: &mut Step<'_>, 
     let free = matches!(
         session.state(),
         SessionState::Idle { .. }
+            | SessionState::LostBlock { .. }
             | SessionState::Waiting { .. }
             | SessionState::Welcoming { .. }
             | SessionState::Opening { .. }

@@ -43,7 +43,7 @@ pub(crate) fn end_between_transactions(sessions: &Sessions, servers: &Servers, s
             let server = servers.get(server);
             server.is_none_or(|server| server.incoming().streams() || server.is_between_transactions())
         }
-        SessionState::Leaving { .. } => false,
+        SessionState::LostBlock { .. } | SessionState::Leaving { .. } => false,
         _ => true,
     };
     if is_between {

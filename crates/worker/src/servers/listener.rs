@@ -334,6 +334,7 @@ pub(crate) fn send_notifications(sessions: &mut Sessions, servers: &Servers, ste
         SessionState::Welcoming { .. }
         | SessionState::Opening { .. }
         | SessionState::Replicating { .. }
+        | SessionState::LostBlock { .. }
         | SessionState::Console { .. }
         | SessionState::Leaving { .. } => false,
     };

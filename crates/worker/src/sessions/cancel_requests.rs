@@ -111,6 +111,7 @@ fn cancel_query(sessions: &mut Sessions, servers: &mut Servers, pools: &mut Pool
             }
         }
         SessionState::Idle { .. }
+        | SessionState::LostBlock { .. }
         | SessionState::Welcoming { .. }
         | SessionState::Console { .. }
         | SessionState::Leaving { .. } => {}

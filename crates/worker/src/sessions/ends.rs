@@ -126,6 +126,7 @@ pub(crate) fn take_out(
     permits::leave_limits(sessions, step, conn);
     sessions.halves.forget(conn);
     sessions.consoles.forget(conn);
+    sessions.lost_blocks.remove(&conn);
     let session = &mut sessions[conn];
     let (pool, user) = (session.pool(), session.identity().user.clone());
     let torn = session.is_torn();
@@ -156,7 +157,10 @@ pub(crate) fn take_out(
                 step.agenda.publish_shared(pool);
             }
         }
-        SessionState::Idle { .. } | SessionState::Console { .. } | SessionState::Leaving { .. } => {}
+        SessionState::Idle { .. }
+        | SessionState::LostBlock { .. }
+        | SessionState::Console { .. }
+        | SessionState::Leaving { .. } => {}
     }
     // The console has none.
     if let Some(entry) = pools.get_mut(pool) {

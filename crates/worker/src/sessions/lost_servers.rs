@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use connections::Broken;
 use link::end_reason::EndReason;
+use link::loss::Loss;
 use link::pool::Pool;
 use link::server::{Chore, CloseReason, ServerState};
 use machine::Action;
@@ -19,21 +20,18 @@ use machine::event::Hangup;
 use machine::mail::{Failure, ToCoordinator};
 use machine::observe::{Level, Topic};
 use queueing::refusals::Reason;
-use units::deadline::Owner;
 use units::{ConnId, PoolId};
-use wire::backend::{ErrorResponse, Fields, Status};
-use wire::{SqlState, backend, sqlstate};
+use wire::backend::Fields;
+use wire::{SqlState, sqlstate};
 
-use crate::limits::{permits, pin_queue, refusals};
-use crate::servers::{closed_servers, drains, listener};
-use crate::sessions::{hosts, replicating, welcome};
+use crate::limits::refusals;
+use crate::servers::{closed_servers, drains};
+use crate::sessions::lost_blocks::Cause;
+use crate::sessions::{hosts, lost_blocks, replicating, welcome};
 use crate::tables::followups::SessionEnd;
 use crate::tables::owners::{Pools, Servers, Sessions};
 use crate::tables::step::Step;
-use crate::tables::{backpressure, lines, lookups};
-
-/// The pooler's codes for a request whose server is lost. Others are PostgreSQL's.
-const OWN: [SqlState; 2] = [sqlstate::CONNECTION_FAILURE, sqlstate::QUERY_CANCELED];
+use crate::tables::{lines, lookups};
 
 pub(crate) fn server_hung_up(
     sessions: &mut Sessions,
@@ -82,10 +80,9 @@ pub(crate) fn break_server(
     }
 }
 
-/// A linked server is lost. A session outside a transaction that waits for at most one answer survives it: it gets an
-/// error as that answer, and may go on. Nothing is sent again, since it may have taken effect. A session in a
-/// transaction, or with more under way, ends: its next statement would run outside its transaction. `code`: PostgreSQL's own, or the
-/// pooler's for what is undone for certain. Of what may have been committed the pooler says 08007.
+/// A linked server is lost. Its session goes on ([`lost_blocks`]), unless it has lost more than a transaction, or is within a message that cannot
+/// be completed. Nothing is sent again, since it may have taken effect. `code`: PostgreSQL's own, or the pooler's for what is undone for certain.
+/// Of what may have been committed the pooler says 08007.
 //= pg18 errcodes-appendix
 pub(crate) fn server_lost(
     sessions: &mut Sessions,
@@ -108,18 +105,16 @@ pub(crate) fn server_lost(
     let ServerState::Linked(session) = *server.state() else {
         return break_server(sessions, servers, pools, step, conn, why);
     };
-    let is_known = !OWN.contains(&code) || !server.may_commit();
-    let code = if is_known { code } else { sqlstate::TRANSACTION_RESOLUTION_UNKNOWN };
     let in_answer = server.incoming().is_within_answer();
     let error_forwarded = server.end().has_forwarded_fatal_error();
-    let answer_failed = server.transaction().answer_failed();
-    let outlives = lookups::outlives(sessions, pools, server, session);
+    let loss = lookups::outlives(sessions, pools, server, session);
     let kept = sessions[session].tracker().map(|tracker| tracker.pinning.pins());
     let why = why.with(kept.unwrap_or_default());
+    let cause = Cause::new(server, pools[server.pool()].rules(), code, why.clone());
+    let code = if server.may_commit() { cause.code_in_doubt() } else { code };
     closed_servers::close_server(servers, pools, step, conn, why.clone());
-    if let Some(answers) = outlives {
-        let error = (!answer_failed).then_some((code, &why));
-        outlive_server(sessions, servers, pools, step, session, answers, error);
+    if let Some(loss) = loss {
+        lost_blocks::go_on(sessions, servers, pools, step, session, (&loss, Some(&cause)));
     } else if error_forwarded || in_answer {
         // The client has the error already, or is within a message that cannot be completed.
         step.agenda.end(session, SessionEnd::Dismissed(why.into()));
@@ -137,45 +132,10 @@ pub(crate) fn leave_server(
     server_id: ConnId,
 ) {
     let Some(session) = servers[server_id].session() else { return };
-    outlive_server(sessions, servers, pools, step, session, 0, None);
+    let nothing = Loss { answers: Vec::new(), block: None };
+    lost_blocks::go_on(sessions, servers, pools, step, session, (&nothing, None));
     servers[server_id].traces_mut().reset_needed();
     drains::detach(servers, pools, step, server_id, false);
-}
-
-/// `error`: for the request under way, if its client has had none yet.
-fn outlive_server(
-    sessions: &mut Sessions,
-    servers: &mut Servers,
-    pools: &mut Pools,
-    step: &mut Step<'_>,
-    conn: ConnId,
-    answers: usize,
-    error: Option<(SqlState, &CloseReason)>,
-) {
-    // Its transaction is over, or never began.
-    permits::leave_limits(sessions, step, conn);
-    let session = &mut sessions[conn];
-    session.unlink(step.now);
-    session.statements_mut().server_lost(answers > 0);
-    if let Some(tracker) = session.tracker_mut() {
-        tracker.lost();
-    }
-    if answers > 0 {
-        step.actions.send_new(conn, |out| {
-            if let Some((code, why)) = error {
-                let message = &why.to_string();
-                ErrorResponse { severity: "ERROR", code, message, detail: None, hint: None }.encode(out);
-            }
-            backend::encode_ready(out, Status::Idle);
-        });
-    }
-    if !session.incoming().inbox().is_empty() {
-        step.agenda.reconsider(conn);
-    }
-    pin_queue::return_pin_permit(sessions, pools, step, conn);
-    listener::send_notifications(sessions, servers, step, conn);
-    step.agenda.arm(Owner::Conn(conn));
-    backpressure::balance_if_paused(sessions, servers, step, conn);
 }
 
 pub(crate) fn server_open_failed(

@@ -9,6 +9,7 @@ pub(crate) mod faults;
 pub(crate) mod halves;
 pub(crate) mod hosts;
 pub(crate) mod links;
+pub(crate) mod lost_blocks;
 pub(crate) mod lost_servers;
 pub(crate) mod overdue_queries;
 pub(crate) mod questions;

@@ -39,6 +39,7 @@ pub(crate) fn balance_session(sessions: &mut Sessions, servers: &mut Servers, st
     let has_room = session.flow().backlog().len() < 2 * limits::CHUNK_LEN_MAX;
     let (read, server) = match session.state() {
         SessionState::Idle { .. } => (has_room && (roomy || !session.waits_for_listener()), None),
+        SessionState::LostBlock { .. } => (has_room, None),
         SessionState::Welcoming { .. }
         | SessionState::Waiting { .. }
         | SessionState::Opening { .. }

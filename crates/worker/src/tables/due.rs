@@ -132,6 +132,9 @@ impl View<'_> {
             SessionState::Idle { since } => {
                 earliest.add(since, rules?.client_idle_timeout(), Due::Refuse(Overdue::ClientIdle));
             }
+            SessionState::LostBlock { since } => {
+                earliest.add(since, rules?.idle_transaction_timeout(), Due::Refuse(Overdue::IdleTransaction));
+            }
             SessionState::Linked { server } => match limit_wait(self.servers, session) {
                 Some(wait) => {
                     earliest.add(wait.since(), rules?.query_wait_timeout(), Due::Refuse(Overdue::QueryWait));

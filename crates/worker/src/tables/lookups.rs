@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use link::listening::pid_in_notifications;
+use link::loss::Loss;
 use link::notifiers::Notifiers;
 use link::pool::Pool;
 use link::request_refusal::RequestRefusal;
@@ -11,27 +12,29 @@ use link::server::{LimitWait, Server};
 use link::session::{Admission, Session, SessionState, WaitFor};
 use queueing::classes::ClassId;
 use queueing::queue::Stranger;
+use session_state::access::Access;
 use settings::PoolMode;
 use units::table::Table;
 use units::{ConnId, PoolId, Time, WorkerId, limits};
-use wire::backend::Status;
 
 use crate::tables::owners::{Pools, Servers, Sessions};
 use crate::tables::step::Step;
 
-/// Whether a session survives the loss of its server, and how many answers (one or none) it is owed.
-pub(crate) fn outlives(sessions: &Sessions, pools: &Pools, server: &Server, session: ConnId) -> Option<usize> {
-    let (answers, batch) = server.ledger().owing();
+/// What a session that survives the loss of its server is answered. `None`: it does not.
+pub(crate) fn outlives(sessions: &Sessions, pools: &Pools, server: &Server, session: ConnId) -> Option<Loss> {
     let session = sessions.get(session)?;
-    let in_answer = server.incoming().is_within_answer();
-    let in_transaction = server.transaction().status() != Status::Idle || batch || server.ledger().is_skipping();
-    let alone = answers == 0 || (answers == 1 && session.incoming().inbox().is_empty());
     let pool = pools.get(session.pool())?;
-    let mode = pool.rules().mode();
+    let can_speak = !server.incoming().is_within_answer() && !server.end().has_forwarded_fatal_error();
     // No server is opened any more for a database that a reload has removed.
     let free = !pool.is_removed() && session.tracker().is_none_or(|tracker| tracker.outlives_server());
-    let goes_on = free && mode != PoolMode::Session && alone && !in_answer && !in_transaction && !session.is_torn();
-    goes_on.then_some(answers)
+    if !free || !can_speak || pool.rules().mode() == PoolMode::Session {
+        return None;
+    }
+    let loss = Loss::of(server)?;
+    // A lone statement of which nothing is known may have begun a block, to which what comes after it belongs.
+    let unclear =
+        loss.block.is_none() && server.ledger().requests().iter().any(|request| request.access == Access::Commit);
+    (!unclear || session.incoming().inbox().is_empty() && !session.is_torn()).then_some(loss)
 }
 
 /// Whether nobody would know what became of a session's query if the session ended now. Only where texts are read is this known.

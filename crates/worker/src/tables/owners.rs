@@ -2,7 +2,7 @@
 //!
 //! | owner | its state |
 //! |---|---|
-//! | [`Sessions`] | sessions, what console clients keep, messages that are not whole yet |
+//! | [`Sessions`] | sessions, what console clients and lost blocks keep, messages that are not whole yet |
 //! | [`Servers`] | servers, connections that carry a CancelRequest, what tests do to servers |
 //! | [`Pools`] | pools, refusals by pool, definitions of transactions that are not over |
 //! | [`Limiters`](crate::tables::limiters::Limiters) | this worker's part of limits, and the sessions that wait for them |
@@ -10,9 +10,11 @@
 //!
 //! [`Plan`] is the same for a whole step.
 
+use std::collections::BTreeMap;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
+use link::lost_block::LostBlock;
 use link::server::Server;
 use link::session::Session;
 use machine::{Settings, Upstreams};
@@ -46,6 +48,8 @@ pub(crate) struct Plan {
 pub(crate) struct Sessions {
     pub(crate) table: Table<Session>,
     pub(crate) consoles: Consoles,
+    /// What is kept of the blocks whose servers were lost, for the sessions in that state.
+    pub(crate) lost_blocks: BTreeMap<ConnId, LostBlock>,
     /// Messages that are not whole yet.
     pub(crate) halves: Halves,
     /// Sessions that have ended and whose connections are not closed yet.
@@ -92,7 +96,14 @@ pub(crate) struct Clock {
 impl Sessions {
     pub(crate) fn new(id: WorkerId) -> Sessions {
         let table = Table::new(Kind::Client, id.0);
-        Sessions { table, consoles: Consoles::default(), halves: Halves::default(), departing: 0, console_logins: 0 }
+        Sessions {
+            table,
+            consoles: Consoles::default(),
+            lost_blocks: BTreeMap::new(),
+            halves: Halves::default(),
+            departing: 0,
+            console_logins: 0,
+        }
     }
 }
 

@@ -36,9 +36,10 @@ impl View<'_> {
         };
         for (_, session) in self.sessions.iter() {
             count(session.pool(), &mut |pool| match session.state() {
-                SessionState::Idle { .. } | SessionState::Linked { .. } | SessionState::Replicating { .. } => {
-                    pool.clients.active += 1
-                }
+                SessionState::Idle { .. }
+                | SessionState::Linked { .. }
+                | SessionState::LostBlock { .. }
+                | SessionState::Replicating { .. } => pool.clients.active += 1,
                 // They wait for a server or for a limit.
                 SessionState::Waiting { since, .. }
                 | SessionState::Welcoming { since }
@@ -87,7 +88,10 @@ impl View<'_> {
         let mut waiting: BTreeMap<PoolId, Vec<(Time, ConnId)>> = BTreeMap::new();
         for (id, session) in self.sessions.iter() {
             match session.state() {
-                SessionState::Idle { .. } | SessionState::Console { .. } | SessionState::Leaving { .. } => {}
+                SessionState::Idle { .. }
+                | SessionState::LostBlock { .. }
+                | SessionState::Console { .. }
+                | SessionState::Leaving { .. } => {}
                 SessionState::Linked { .. } | SessionState::Replicating { .. } => {
                     shown.push(self.client_snapshot(id, session))
                 }
@@ -122,7 +126,10 @@ impl View<'_> {
             SessionState::Replicating { server } => {
                 self.servers.get(server).is_some_and(|server| server.is_answering_its_own())
             }
-            SessionState::Welcoming { .. } | SessionState::Idle { .. } | SessionState::Opening { .. } => false,
+            SessionState::Welcoming { .. }
+            | SessionState::Idle { .. }
+            | SessionState::LostBlock { .. }
+            | SessionState::Opening { .. } => false,
             SessionState::Console { .. } | SessionState::Leaving { .. } => false,
         }
     }
@@ -136,7 +143,12 @@ impl View<'_> {
         let Some(server) = session.server().and_then(|server| self.servers.get(server)) else {
             let has_request = waits && self.has_request(session);
             let statement = self.statistics.fingerprint(session.last_statement());
-            return Doing { statement, has_request, waits_with, ..Doing::default() };
+            let idle_since = match session.state() {
+                SessionState::LostBlock { since } => Some(since),
+                _ => None,
+            };
+            let has_failed = idle_since.is_some();
+            return Doing { statement, has_request, waits_with, idle_since, has_failed, ..Doing::default() };
         };
         let (transaction, is_answered) = (server.transaction(), server.ledger().is_clear());
         let (is_open, runs) = (transaction.status() != Status::Idle, server.ledger().statement());
@@ -187,6 +199,7 @@ impl View<'_> {
         });
         let (state, waiting_since) = match session.state() {
             SessionState::Idle { .. } => ("idle", None),
+            SessionState::LostBlock { .. } => ("aborted", None),
             SessionState::Linked { .. } | SessionState::Replicating { .. } | SessionState::Console { .. } => {
                 ("active", None)
             }

@@ -120,10 +120,14 @@ impl Owed {
     pub(crate) fn may_commit(&self, status: Status) -> bool {
         let mut is_block = status != Status::Idle;
         self.iter().any(|entry| match (entry.expect, entry.access) {
-            (Expect::Query | Expect::Function | Expect::Sync | Expect::Execute, Access::Commit) => true,
+            (Expect::Query | Expect::Function | Expect::Sync | Expect::Execute, access) if access.commits() => true,
             (Expect::Query | Expect::Function | Expect::Sync, Access::ReadWrite) => !is_block,
             (Expect::Query | Expect::Sync, Access::Begin) => {
                 is_block = true;
+                false
+            }
+            (Expect::Query | Expect::Sync, Access::Rollback) => {
+                is_block = false;
                 false
             }
             _ => false,
