@@ -64,6 +64,7 @@ census! {
         refused = "refused",
         vanished = "vanished",
         losses = "losses",
+        lost_blocks = "lost_blocks",
         hostile = "hostile",
         console_questions = "console_questions",
         console_stops = "console_stops",

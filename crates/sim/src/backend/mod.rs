@@ -144,6 +144,16 @@ impl Backend {
         Ok(Backend::of(self.session.moved()?, self.judge.moved()))
     }
 
+    /// The same session in the block that its server was lost in, until the client ends it.
+    ///
+    /// # Errors
+    /// It had state that is lost with the server.
+    pub fn in_lost_block(&self) -> Result<Backend, String> {
+        let mut moved = self.moved()?;
+        moved.session.fail_block();
+        Ok(moved)
+    }
+
     #[must_use]
     pub fn session(&self) -> &Session {
         &self.session

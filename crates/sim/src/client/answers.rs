@@ -2,7 +2,7 @@
 //! connection, which must have a reason and a message (I8).
 //!
 //! Outside of session mode it survives the loss of its server: one error for each request under way, or at the next request if it was
-//! idle in a transaction; the session goes on.
+//! idle in a transaction; the session goes on. In a transaction block nothing is executed any more until the client has ended it (I26).
 
 use settings::PoolMode;
 use wire::backend::{Fields, ReadyForQuery, Status, tag};
@@ -97,7 +97,11 @@ impl Client {
             census.statements.queries += 1;
             self.talk.twin.note_ready();
         }
-        if self.losses.is_lost || self.is_loss(message, body, facts, plan) {
+        let is_lost = self.losses.is_lost || self.is_loss(message, body, facts, plan);
+        if is_lost || self.losses.is_in_block {
+            self.judge_lost_block(message, body)?;
+        }
+        if is_lost {
             return self.after_loss(message, body, census);
         }
         self.answer(message, body, plan, census)
@@ -116,8 +120,10 @@ impl Client {
         let has_struck = self.talk.twin.decide(message, body, refused, may_strike);
         self.cancels.seen += u32::from(has_struck);
         census.cancels.obeyed += u64::from(has_struck && !self.habits.cancels && !self.overdue);
-        self.talk.twin.compare(self.who.number, message, body)?;
+        self.talk.twin.compare(self.who.number, message, body, self.losses.is_in_block)?;
         if self.talk.twin.has_all_ready() {
+            let is_in_block = self.talk.twin.status() != Status::Idle;
+            self.work.has_set_in_block = is_in_block && (self.work.has_set_in_block || self.work.setting);
             self.work.setting = false;
             self.talk.twin.catch_up();
         }
@@ -150,7 +156,8 @@ impl Client {
             return false;
         }
         let code = || Fields::decode(body).code().is_some_and(is_of_loss);
-        message == tag::ERROR && code() || self.talk.twin.is_failure_forgotten(message, body)
+        let twin = &self.talk.twin;
+        message == tag::ERROR && code() || twin.is_failure_forgotten(message, body) || twin.is_block_lost(message, body)
     }
 
     /// Whether its statement has taken longer than query_timeout and query_cancel_timeout together, so that its server
@@ -189,19 +196,40 @@ impl Client {
         }
         if self.talk.twin.has_all_ready() && message == tag::READY_FOR_QUERY {
             let ready = ReadyForQuery::decode(body).map_err(|error| (11, error.to_string()))?;
+            census.clients.lost_blocks += u64::from(ready.status == Status::Failed);
             self.recover(ready.status)?;
         }
         Ok(())
     }
 
-    /// All is answered: the twin continues at another server, without the protocol's prepared statements, if the
+    /// Checks that nothing was executed in a block whose server was lost, whatever of it was sent before the client could know.
+    ///
+    /// # Errors
+    /// Something was executed (I26).
+    fn judge_lost_block(&mut self, message: u8, body: &[u8]) -> Result<(), Finding> {
+        match message {
+            tag::ERROR if Fields::decode(body).code() == Some(b"40001") => self.losses.is_in_block = true,
+            tag::READY_FOR_QUERY => self.losses.is_in_block = body == b"E",
+            tag::COMMAND_COMPLETE if body == b"ROLLBACK\0" => self.losses.is_in_block = false,
+            tag::COMMAND_COMPLETE | tag::DATA_ROW | tag::COPY_IN | tag::COPY_OUT if self.losses.is_in_block => {
+                let (number, shown) = (self.who.number, show(message, body));
+                return Err((26, format!("client {number} got {shown} in a block whose server was lost")));
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// All is answered: the twin continues at another server, or in the block that it has not ended yet, without the protocol's prepared statements, if the
     /// settings are known.
     ///
     /// # Errors
     /// It had state that cannot be on another server, and got no error about the loss.
     fn recover(&mut self, status: Status) -> Result<(), Finding> {
         self.losses.count += 1;
-        if status != Status::Idle || self.work.setting || self.losses.count > 20 {
+        // Of what a commit under way has set nothing is known.
+        let is_unknown = self.work.setting || self.work.has_set_in_block && status == Status::Idle;
+        if status == Status::InTransaction || is_unknown || self.losses.count > 20 {
             self.work.units = 0;
             self.losses.gives_up = true;
             return Ok(());
@@ -209,7 +237,7 @@ impl Client {
         let number = self.who.number;
         let lost =
             |what: String| (9, format!("client {number} goes on, and what it had on its server is gone: {what}"));
-        self.talk.twin.move_on().map_err(lost)?;
+        self.talk.twin.move_on(status == Status::Failed).map_err(lost)?;
         self.losses.is_lost = false;
         Ok(())
     }
@@ -338,7 +366,7 @@ impl Client {
 
 /// Whether a lost server's error has this code: what may have been committed has another one than what was not.
 fn is_of_loss(code: &[u8]) -> bool {
-    code == b"08006" || code == b"08007" || code.starts_with(b"57P")
+    code == b"08006" || code == b"08007" || code == b"40001" || code.starts_with(b"57P")
 }
 
 /// Whether a failed login of a server, or one that did not come about, has this code.

@@ -11,6 +11,12 @@ pub(super) fn is_same_error(message: u8, body: &[u8], expected: &[u8]) -> bool {
     message == tag::ERROR && words_differ && found.code() == wanted.code() && found.severity() == wanted.severity()
 }
 
+/// A block that has failed refuses a text that PostgreSQL finds to be none: without a server nobody parses it.
+pub(super) fn is_unread(body: &[u8], expected: &[u8]) -> bool {
+    let (found, wanted) = (Fields::decode(body), Fields::decode(expected));
+    found.code() == Some(b"25P02") && wanted.code() == Some(b"42601") && found.severity() == wanted.severity()
+}
+
 /// PostgreSQL sends notifications before changed parameters. Through the pooler, a session's own notifications come
 /// from its pool's listener: only ReadyForQuery waits for them, and the server's parameter reports come first.
 pub(super) fn report_first(expected: &mut [u8]) {

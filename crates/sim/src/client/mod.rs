@@ -92,6 +92,8 @@ pub struct Circumstances {
 struct Losses {
     /// Its server was lost: outstanding answers come as errors, or from another server.
     is_lost: bool,
+    /// It was lost in a transaction block, which the client has not ended yet.
+    is_in_block: bool,
     /// Losses survived.
     count: u32,
     /// It no longer knows its state, and leaves.

@@ -42,6 +42,8 @@ pub(super) struct ClientWork {
     pub(super) began_block: bool,
     /// The unit under way changes settings.
     pub(super) setting: bool,
+    /// The transaction block that it is in has changed settings.
+    pub(super) has_set_in_block: bool,
     /// What it does next comes after the end of a cancel, which must not strike it.
     is_after_cancel: bool,
     /// The statement after which it paused last.
@@ -56,6 +58,7 @@ impl ClientWork {
             resting_until: 0,
             began_block: false,
             setting: false,
+            has_set_in_block: false,
             is_after_cancel: false,
             dawdled: 0,
             contender: Contender::default(),
@@ -133,8 +136,9 @@ impl Turn<'_> {
                 return;
             }
             let busy = unsent + self.talk.twin.expected_len() > OWED_LEN_MAX;
-            // Where a server may be lost, the result of a SET must be known before the next unit.
-            let waits = self.talk.may_be_struck() || (self.work.setting && self.who.may_lose(self.plan));
+            // Where a server may be lost, the result of a SET must be known before the next unit, and that of its COMMIT.
+            let sets = self.work.setting || self.work.has_set_in_block;
+            let waits = self.talk.may_be_struck() || (sets && self.who.may_lose(self.plan));
             let is_leaving = (self.work.units == 0 || facts.closing_time) && self.talk.twin.status() == Status::Idle;
             // One that adds to its pipeline for ever would never leave.
             let pipelines = !waits && self.random.chance(self.plan.manners.pipeline) && !is_leaving;
@@ -203,6 +207,11 @@ impl Turn<'_> {
                 self.talk.query(&text);
                 return;
             }
+            Status::Failed if self.random.chance(100) => {
+                let text = self.talk.marked("rollback to a_savepoint_that_is_gone");
+                self.talk.query(&text);
+                return;
+            }
             Status::Failed if self.work.units == 0 || facts.closing_time || self.random.chance(700) => {
                 let text = self.talk.marked("rollback");
                 self.talk.query(&text);
@@ -214,8 +223,8 @@ impl Turn<'_> {
     }
 
     fn statement(&mut self) {
-        let settled =
-            !self.who.may_lose(self.plan) || (self.talk.twin.status() == Status::Idle && !self.talk.twin.owes());
+        // Where a server may be lost, what is under way when a setting changes would leave it in doubt.
+        let settled = !self.who.may_lose(self.plan) || !self.talk.twin.owes();
         if self.random.chance(self.plan.manners.errors) {
             self.census.statements.errors += 1;
             let body = *self.random.pick(&["select 1/0", "no such words", "set TimeZone = 'Mars/Olympus'"]);

@@ -7,7 +7,7 @@ use wire::backend::{Fields, Status, tag};
 use wire::frontend::tag as request;
 use wire::{HEADER_LEN, Header};
 
-use super::compare::{channel_first, is_of_another_client, is_same_error, is_same_news, report_first, show};
+use super::compare::{channel_first, is_of_another_client, is_same_error, is_same_news, is_unread, report_first, show};
 use crate::backend::{Backend, Progress, Session};
 use crate::course::Finding;
 use crate::parameters::Values;
@@ -183,7 +183,14 @@ impl Twin {
     }
 
     /// Compares a message with the one owed next; the client's number is for the report.
-    pub(super) fn compare(&mut self, number: u32, message: u8, body: &[u8]) -> Result<(), Finding> {
+    /// `is_in_lost_block`: the pooler answers, which parses nothing.
+    pub(super) fn compare(
+        &mut self,
+        number: u32,
+        message: u8,
+        body: &[u8],
+        is_in_lost_block: bool,
+    ) -> Result<(), Finding> {
         match message {
             tag::PARAMETER_STATUS => report_first(&mut self.expected[self.expected_at..]),
             tag::NOTIFICATION => channel_first(&mut self.expected[self.expected_at..], body),
@@ -195,8 +202,12 @@ impl Twin {
             return Err((2, format!("{} came and nothing is owed", show(message, body))));
         };
         let expected = &rest[HEADER_LEN..header.total_len()];
-        let same = message == header.tag
-            && (body == expected || is_same_error(message, body, expected) || is_same_news(message, body, expected));
+        let unread = is_in_lost_block && message == tag::ERROR && is_unread(body, expected);
+        let same = unread
+            || message == header.tag
+                && (body == expected
+                    || is_same_error(message, body, expected)
+                    || is_same_news(message, body, expected));
         if !same {
             let (found, wanted) = (show(message, body), show(header.tag, expected));
             let strange = is_of_another_client(body, number);
@@ -231,15 +242,25 @@ impl Twin {
         {
             expected = &expected[header.total_len()..];
         }
-        message == tag::READY_FOR_QUERY && body == b"I" && expected.starts_with(b"Z\0\0\0\x05E")
+        let has_changed = expected.len() < self.expected_len();
+        let ends = expected.starts_with(b"Z\0\0\0\x05E") || has_changed && expected.starts_with(b"Z\0\0\0\x05I");
+        message == tag::READY_FOR_QUERY && body == b"I" && ends
     }
 
-    /// Continues at another server.
+    /// Whether a request that cannot fail shows that the block has failed, whose server was lost before it.
+    pub(super) fn is_block_lost(&self, message: u8, body: &[u8]) -> bool {
+        let expected = &self.expected[self.expected_at..];
+        // Before that, settings of the block are reported as they were.
+        let shows = message == tag::PARAMETER_STATUS || message == tag::READY_FOR_QUERY && body == b"E";
+        shows && expected.starts_with(b"Z\0\0\0\x05T")
+    }
+
+    /// Continues at another server, or in the block whose server was lost.
     ///
     /// # Errors
     /// It had state that cannot be there.
-    pub(super) fn move_on(&mut self) -> Result<(), String> {
-        self.backend = self.backend.moved()?;
+    pub(super) fn move_on(&mut self, is_in_block: bool) -> Result<(), String> {
+        self.backend = if is_in_block { self.backend.in_lost_block()? } else { self.backend.moved()? };
         Ok(())
     }
 }
@@ -255,10 +276,10 @@ mod tests {
         assert!(!twin.owes());
         twin.send(request::SYNC, b"", false);
         assert!(twin.owes() && !twin.has_all_ready());
-        assert_eq!(twin.compare(1, tag::READY_FOR_QUERY, b"T").map_err(|(invariant, _)| invariant), Err(11));
+        assert_eq!(twin.compare(1, tag::READY_FOR_QUERY, b"T", false).map_err(|(invariant, _)| invariant), Err(11));
         twin.note_ready();
-        assert_eq!(twin.compare(1, tag::READY_FOR_QUERY, b"I"), Ok(()));
+        assert_eq!(twin.compare(1, tag::READY_FOR_QUERY, b"I", false), Ok(()));
         assert!(!twin.owes());
-        assert_eq!(twin.compare(1, tag::READY_FOR_QUERY, b"I").map_err(|(invariant, _)| invariant), Err(2));
+        assert_eq!(twin.compare(1, tag::READY_FOR_QUERY, b"I", false).map_err(|(invariant, _)| invariant), Err(2));
     }
 }

@@ -5,6 +5,7 @@
 use wire::backend::Status;
 use wire::frontend::Target;
 
+use super::transaction::ABORTED;
 use super::{Portal, Prepared, Session, refusal};
 use crate::settings::SettingRefusal;
 use crate::statement::{Body, Mark, Statement};
@@ -65,7 +66,7 @@ impl Session {
         };
         let (body, columns) = found.ok_or_else(|| missing(target))?;
         if self.status() == Status::Failed && body.returns_rows() {
-            return Err(refusal("25P02", "current transaction is aborted"));
+            return Err(refusal("25P02", ABORTED));
         }
         if target == Target::Statement {
             self.check_columns(body, columns)?;

@@ -78,6 +78,12 @@ impl Session {
         Ok(Session { transaction, statements, portals: Portals::default(), registration: seat })
     }
 
+    /// It is in a transaction block whose server was lost.
+    pub(super) fn fail_block(&mut self) {
+        self.transaction.begin();
+        self.transaction.fail();
+    }
+
     pub(super) fn set_pid(&mut self, pid: i32) {
         self.registration.set_pid(pid);
     }

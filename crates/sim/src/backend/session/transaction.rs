@@ -9,6 +9,9 @@ use crate::settings::SettingRefusal;
 use crate::state::State;
 use crate::statement::Body;
 
+/// The message of 25P02.
+pub(super) const ABORTED: &str = "current transaction is aborted, commands ignored until end of transaction block";
+
 #[derive(Debug)]
 pub(super) struct Transaction {
     status: Status,
@@ -66,7 +69,7 @@ impl Transaction {
     /// The transaction has failed, and the statement does not end it.
     pub(super) fn admit(&self, body: &Body) -> Result<(), SettingRefusal> {
         if self.status == Status::Failed && !body.ends_transaction() {
-            return Err(refusal("25P02", "current transaction is aborted"));
+            return Err(refusal("25P02", ABORTED));
         }
         Ok(())
     }
