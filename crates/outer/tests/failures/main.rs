@@ -7,6 +7,7 @@ mod frozen;
 mod hints;
 mod hostile;
 mod hosts;
+mod lost_blocks;
 mod outcomes;
 mod patroni;
 mod roles;
