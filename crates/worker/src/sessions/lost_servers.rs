@@ -20,6 +20,7 @@ use machine::event::Hangup;
 use machine::mail::{Failure, ToCoordinator};
 use machine::observe::{Level, Topic};
 use queueing::refusals::Reason;
+use units::deadline::Owner;
 use units::{ConnId, PoolId};
 use wire::backend::Fields;
 use wire::{SqlState, sqlstate};
