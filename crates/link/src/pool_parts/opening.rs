@@ -233,6 +233,14 @@ impl Opening {
         database.hosts.iter().any(|other| other != host && self.fit(database, other, upstreams, now) < Fit::Unfit)
     }
 
+    /// Whether another host has neither failed nor refused this pool lately.
+    #[must_use]
+    pub fn has_untried_host(&self, database: &Database, host: &Address, upstreams: &Upstreams, now: Time) -> bool {
+        let has_refused = |other: &Address| self.refused_at.iter().any(|one| one.host == *other && now < one.until);
+        let is_untried = |other: &Address| !has_refused(other) && !upstreams.get(other).has_failed(now);
+        database.hosts.iter().any(|other| other != host && is_untried(other))
+    }
+
     /// Whether one of the database's hosts fits, as far as is known.
     #[must_use]
     pub fn host_fits(&self, database: &Database, host: &Address, upstreams: &Upstreams, now: Time) -> bool {

@@ -75,6 +75,17 @@ pub(crate) fn failed(
     is_host
 }
 
+/// Whether a login that is refused for good is tried at another host: where a role is wanted and this is not the host that is written to, it may lack a
+/// database or a user that others have.
+pub(crate) fn may_let_in_elsewhere(servers: &Servers, pools: &Pools, step: &Step<'_>, conn: ConnId) -> bool {
+    let server = &servers[conn];
+    let (database, host) = (server.identity().opened_for(), server.identity().host());
+    let is_written_to = pools.upstreams.primary(&database.hosts) == Some(host);
+    database.target_session_attrs != TargetSessionAttrs::Any
+        && !(is_written_to && database.target_session_attrs.wants_primary())
+        && pools[server.pool()].opening().has_untried_host(database, host, &pools.upstreams, step.now)
+}
+
 /// What is known of the hosts of a pool's database, for a client that none of them serves; else why the last attempt has failed.
 pub(crate) fn tried(pool: &Pool, upstreams: &Upstreams, now: Time) -> String {
     let hosts = &pool.database().hosts;

@@ -206,7 +206,7 @@ pub(crate) fn login_refused(
             (code, EndReason::Said { words }),
             CloseReason::LoginFailed,
         );
-    } else if is_final(code) {
+    } else if is_final(code) && !hosts::may_let_in_elsewhere(servers, pools, step, conn) {
         let pool = servers[conn].pool();
         lines::log_server(servers, pools, step, conn, Level::Warning, Topic::General, log_text);
         let pause = step.plan.settings.global.servers.server_login_retry;
