@@ -11,7 +11,7 @@ use machine::mail::ToWorker;
 use machine::observe::{About, Fact, Level, Topic};
 use machine::primaries::{Decision, Origin, Why, Writes};
 use machine::sabotage::{Fault, does};
-use machine::upstreams::{Noted, Observed, Upstream, Upstreams};
+use machine::upstreams::{HostState, Noted, Observed, Upstream, Upstreams};
 use units::{Time, WorkerId};
 
 /// A host was observed. All `workers` are sent the state that holds now: also if there is a later observation than this one, which the
@@ -69,10 +69,14 @@ pub(crate) fn probed(
     upstreams: &mut Upstreams,
     settings: &Settings,
     now: Time,
-    (observed, origin): (Observed, Option<Origin>),
+    (mut observed, origin): (Observed, Option<Origin>),
     workers: u16,
     actions: &mut Actions,
 ) {
+    if observed.upstream.state == (HostState::Alive { role: None }) {
+        // The prober is not let in. What servers have shown at their logins holds.
+        observed.upstream.state = HostState::Alive { role: upstreams.get(&observed.host).role() };
+    }
     if let Some(origin) = origin
         && let Some(system) = upstreams.note_origin(&observed.host, origin)
     {

@@ -193,7 +193,7 @@ impl Asker {
             (Some(HostState::Failed { .. }), _, Err(trouble)) if self.seat.host.is_watched => {
                 (Condition::Failed, Level::Warning, format!("host {host} lets nobody in: {}", trouble.words))
             }
-            (_, Came::Refused, Err(trouble)) if self.seat.host.is_watched => {
+            (_, Came::Refused | Came::Unknown, Err(trouble)) if self.seat.host.is_watched => {
                 (Condition::Refused, Level::Log, format!("host {host} does not tell its role: {}", trouble.words))
             }
             (Some(HostState::Alive { .. }), ..) => {

@@ -55,9 +55,13 @@ pub(crate) fn find(
             if code.is_some_and(|code| NOT_NOW.contains(&code)) {
                 return finding(failed, Came::Failed);
             }
-            // To be tried again soon: it has no place left. All else would be refused again.
-            let is_full = code.is_some_and(|code| code.starts_with("53"));
-            finding(Some(HostState::Alive { role: None }), if is_full { Came::Answered } else { Came::Refused })
+            let how = match code {
+                None => Came::Unknown,
+                // It has no place left.
+                Some(code) if code.starts_with("53") => Came::Answered,
+                Some(_) => Came::Refused,
+            };
+            finding(Some(HostState::Alive { role: None }), how)
         }
     }
 }
@@ -80,7 +84,7 @@ mod tests {
             (Ok(facts(HostRole::Primary)), 0, Some(HostState::Alive { role: Some(HostRole::Primary) }), Came::Answered),
             (Ok(facts(HostRole::Standby)), 9, Some(HostState::Alive { role: Some(HostRole::Standby) }), Came::Answered),
             (trouble(Is::Answering, Some("28P01")), 0, Some(HostState::Alive { role: None }), Came::Refused),
-            (trouble(Is::Answering, None), 0, Some(HostState::Alive { role: None }), Came::Refused),
+            (trouble(Is::Answering, None), 0, Some(HostState::Alive { role: None }), Came::Unknown),
             (trouble(Is::Answering, Some("53300")), 0, Some(HostState::Alive { role: None }), Came::Answered),
             (trouble(Is::Answering, Some("57P03")), 0, failed, Came::Failed),
             (trouble(Is::Failed, None), 0, failed, Came::Failed),

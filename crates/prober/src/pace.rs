@@ -43,6 +43,8 @@ pub(crate) enum Came {
     Answered,
     /// With nothing that could be used.
     Failed,
+    /// With a demand for a password that is not known: it answers, and more is not to be had.
+    Unknown,
     /// The login was refused for good.
     Refused,
 }
@@ -75,6 +77,8 @@ impl Pace {
         let Some(last) = self.last else { return Some(now) };
         let pause = match last.how {
             Came::Refused => REFUSED.max(interval),
+            // Each takes a connection.
+            Came::Unknown => interval,
             _ if is_urged || has_failed => OFTEN.min(interval),
             _ => interval,
         };
@@ -106,6 +110,9 @@ mod tests {
         assert_eq!(pause(&pace, begin + 3 * SECOND), Some(1000), "nobody urges any more");
         pace.asked(begin + 3 * SECOND, Came::Failed);
         assert_eq!(pause(&pace, begin + 3 * SECOND), Some(50));
+        pace.urge(begin + 3 * SECOND);
+        pace.asked(begin + 3 * SECOND, Came::Unknown);
+        assert_eq!(pause(&pace, begin + 3 * SECOND), Some(1000));
         pace.asked(begin + 3 * SECOND, Came::Refused);
         assert_eq!(pause(&pace, begin + 3 * SECOND), Some(10_000));
     }
