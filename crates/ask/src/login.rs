@@ -52,6 +52,7 @@ pub struct Login {
     account: Arc<Account>,
     scram: Option<ClientExchange>,
     kind: &'static str,
+    is_answered: bool,
 }
 
 /// The two kinds that poolers ask for, in words.
@@ -62,7 +63,13 @@ impl Login {
     /// Nothing has been sent yet.
     #[must_use]
     pub fn new(account: &Arc<Account>) -> Self {
-        Self { account: Arc::clone(account), scram: None, kind: "trust" }
+        Self { account: Arc::clone(account), scram: None, kind: "trust", is_answered: false }
+    }
+
+    /// Whether the server has said anything. What it waits for then is not ours.
+    #[must_use]
+    pub fn is_answered(&self) -> bool {
+        self.is_answered
     }
 
     /// How the server has been proved who it is that logs in.
@@ -75,6 +82,7 @@ impl Login {
 impl client::Login for Login {
     //= pg18 protocol-flow#PROTOCOL-FLOW-START-UP
     fn step(&mut self, body: &[u8], out: &mut Vec<u8>) -> Result<(), String> {
+        self.is_answered = true;
         let (code, rest) = body.split_first_chunk::<4>().ok_or("a short authentication message")?;
         let words = |error: auth::ScramError| format!("SCRAM: {error}");
         let under_way = "SCRAM goes on, but has not begun";

@@ -135,7 +135,12 @@ impl Monitor {
         }
         let mut connection = Connection::over(stream, place.clone());
         let mut login = Login::new(account);
-        connection.log_in(&account.startup(), &mut login).map_err(Trouble::from)?;
+        connection.log_in(&account.startup(), &mut login).map_err(|gone| {
+            let trouble = Trouble::from(gone);
+            // It lives, and whoever it asks about us may be slow.
+            let is = if trouble.is == Is::Silent && login.is_answered() { Is::Answering } else { trouble.is };
+            Trouble { is, ..trouble }
+        })?;
         Ok(Self { connection, login: login.kind() })
     }
 

@@ -60,7 +60,7 @@ pub(crate) fn hinted(
     workers: u16,
     actions: &mut Actions,
 ) {
-    upstreams.note_hint(&hint.host, hint.is_primary);
+    upstreams.note_hint(now, &hint.host, hint.is_primary);
     decide(upstreams, settings, now, &hint.host, workers, actions);
 }
 
@@ -81,7 +81,7 @@ pub(crate) fn probed(
         && let Some(system) = upstreams.note_origin(&observed.host, origin)
     {
         let text = format!(
-            "host {} is not used: it belongs to another database system than the primary, {system}",
+            "host {} is not written to: it belongs to another database system than the primary, {system}",
             observed.host
         );
         actions.tell(Fact::new(Level::Warning, Topic::General, About::Pooler, text));

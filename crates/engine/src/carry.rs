@@ -185,9 +185,9 @@ impl Host {
                     self.shared.log.wait_until_written(&mut self.log_patience);
                 }
             }
-            Action::Probe { host } => {
+            Action::Probe { host, is_urgent } => {
                 // This fails where nobody probes.
-                let _ = self.shared.probes.send(host);
+                let _ = self.shared.probes.send((host, is_urgent));
             }
             Action::Trace(statement) => self.shared.traces.push(*statement),
             Action::DoubtName { host } => {

@@ -115,7 +115,7 @@ impl std::error::Error for StartError {}
 pub struct Engine {
     handle: Handle,
     questions: Option<Receiver<ConsoleRequest>>,
-    probes: Option<Receiver<Arc<Address>>>,
+    probes: Option<Receiver<(Arc<Address>, bool)>>,
     news: Option<Receiver<News>>,
     threads: Vec<JoinHandle<()>>,
 }
@@ -199,8 +199,8 @@ impl Engine {
         self.questions.take()
     }
 
-    /// The receiver of hosts that are to be probed. `None`: it was taken already.
-    pub fn probes(&mut self) -> Option<Receiver<Arc<Address>>> {
+    /// The receiver of hosts that are to be probed, and whether that is urgent. `None`: it was taken already.
+    pub fn probes(&mut self) -> Option<Receiver<(Arc<Address>, bool)>> {
         self.probes.take()
     }
 

@@ -49,8 +49,8 @@ pub(crate) struct Shared {
     /// `None`: nobody can be asked.
     pub(crate) authority: Option<Arc<dyn Authority>>,
     pub(crate) questions: Sender<ConsoleRequest>,
-    /// Hosts to be probed.
-    pub(crate) probes: Sender<Arc<Address>>,
+    /// Hosts to be probed, and whether that is urgent.
+    pub(crate) probes: Sender<(Arc<Address>, bool)>,
     pub(crate) replies: Replies,
     pub(crate) end: End,
     pub(crate) upgrade: Upgrade,
@@ -72,7 +72,7 @@ struct Told {
 pub(crate) struct Asked {
     /// The control plane.
     pub(crate) questions: Sender<ConsoleRequest>,
-    pub(crate) probes: Sender<Arc<Address>>,
+    pub(crate) probes: Sender<(Arc<Address>, bool)>,
     pub(crate) authority: Option<Arc<dyn Authority>>,
     pub(crate) resolver: Names,
 }

@@ -115,8 +115,8 @@ fn judge(requests: &[Request], status: Status, answer_failed: bool, may_commit: 
         }
         let has_failed = request.has_failed || number == 0 && answer_failed;
         if request.is_open && !request.is_owed && !has_failed {
-            // The client has all that it asked for. It gets the error with its next message if that comes in a block.
-            return was_in_block.then_some(Loss { answers, block: told });
+            // The client has all that it asked for. It gets the error with its next message if that comes in a block. If it has committed, it is in none.
+            return (was_in_block && !request.access.commits()).then_some(Loss { answers, block: told });
         }
         if request.access == Access::Begin && !was_in_block {
             told = Some(Told::Nothing);
@@ -124,7 +124,7 @@ fn judge(requests: &[Request], status: Status, answer_failed: bool, may_commit: 
         let is_rollback = was_in_block && request.access == Access::Rollback && request.is_query && !has_failed;
         let failure = match told {
             _ if has_failed || is_rollback => None,
-            _ if may_commit => Some(Failure::Unknown),
+            _ if may_commit || request.is_open && request.access.commits() => Some(Failure::Unknown),
             None if request.is_open => Some(Failure::Block),
             None => Some(Failure::Alone),
             Some(Told::Nothing | Told::Failed) => Some(Failure::Block),
@@ -235,6 +235,15 @@ mod tests {
         // All of it was answered, and the client reads nothing now.
         let at_rest = Request { is_owed: false, ..open };
         assert_eq!(judge(&[at_rest], Status::Idle, false, false), None);
+        let committed = Request { access: Access::End, ..at_rest };
+        assert_eq!(
+            judge(&[committed], Status::InTransaction, false, false),
+            None,
+            "what it has committed is no lost block"
+        );
+        let more = Request { is_owed: true, ..committed };
+        let loss = loss_of(&[more], Status::InTransaction, false, false);
+        assert_eq!(answers(&loss), [(Some(Failure::Unknown), None)]);
         let loss = loss_of(&[at_rest], Status::InTransaction, false, false);
         assert_eq!((loss.answers.len(), loss.skips(), loss.block), (0, false, Some(Told::Nothing)));
     }

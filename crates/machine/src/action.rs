@@ -63,8 +63,9 @@ pub enum Action {
     Finished,
     /// A line for the log.
     Tell(Box<Fact>),
-    /// Find out at once how a host is, and look often for a while: a login there has failed, a server was lost, or an answer is long in coming.
-    Probe { host: Arc<Address> },
+    /// Find out how a host is. `is_urgent`: at once, and often for a while, since a login there has failed or a server was lost; else an answer is long in
+    /// coming.
+    Probe { host: Arc<Address>, is_urgent: bool },
     /// A statement that is traced has been answered.
     Trace(Box<TracedStatement>),
 }

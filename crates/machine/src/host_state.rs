@@ -69,10 +69,13 @@ impl Upstream {
 
     /// The later of two observations. If both have seen the same, it has lasted since the earlier one.
     pub(crate) fn merge(self, later: Upstream) -> Upstream {
-        if self == Upstream::UNTRIED || self.state != later.state {
+        let have_failed = |one: HostState, other: HostState| {
+            matches!((one, other), (HostState::Failed { .. }, HostState::Failed { .. }))
+        };
+        if self == Upstream::UNTRIED || self.state != later.state && !have_failed(self.state, later.state) {
             return self.max(later);
         }
-        Upstream { at: self.at.max(later.at), ..self }
+        Upstream { since: self.since.min(later.since), ..self.max(later) }
     }
 
     /// Whether other hosts come first.

@@ -21,7 +21,7 @@ use std::sync::Arc;
 
 use connections::databases::{Address, TargetSessionAttrs};
 use settings::SplitBrain;
-use units::Time;
+use units::{Time, limits};
 
 use crate::Settings;
 use crate::host_state::{HostRole, HostState, Upstream};
@@ -204,8 +204,8 @@ pub struct Primaries {
     decided: BTreeMap<Arc<[Address]>, Primary>,
     /// Only the coordinator knows these.
     origins: BTreeMap<Address, Origin>,
-    /// The last hint for each host.
-    hints: BTreeMap<Address, bool>,
+    /// The last hint for each host, and when it was given. They end with the next decision.
+    hints: BTreeMap<Address, (bool, Time)>,
 }
 
 impl Primaries {
@@ -223,7 +223,10 @@ impl Primaries {
         let lists = databases.filter(|database| database.target_session_attrs != TargetSessionAttrs::Any);
         for database in lists.filter(|database| database.hosts.len() > 1) {
             let hosts: Arc<[Address]> = database.hosts.as_slice().into();
-            let kept = before.get(&hosts).cloned().unwrap_or_default();
+            // A host was added or removed.
+            let alike = |known: &Primary| known.incumbent().is_some_and(|host| hosts.contains(host));
+            let kept = before.get(&hosts).or_else(|| before.values().find(|known| alike(known)));
+            let kept = kept.cloned().unwrap_or_default();
             self.decided.insert(hosts, kept);
         }
         let decided = &self.decided;
@@ -255,15 +258,15 @@ impl Primaries {
     }
 
     /// Somebody says that a host is the primary now, and so no other of its lists is; or that it is not any more.
-    pub fn note_hint(&mut self, host: &Address, is_primary: bool) {
+    pub fn note_hint(&mut self, now: Time, host: &Address, is_primary: bool) {
         let lists: Vec<_> = self.decided.keys().filter(|hosts| hosts.contains(host)).cloned().collect();
         if lists.is_empty() {
             return;
         }
         if is_primary {
-            self.hints.retain(|other, hinted| !(*hinted && lists.iter().any(|hosts| hosts.contains(other))));
+            self.hints.retain(|other, (hinted, _)| !(*hinted && lists.iter().any(|hosts| hosts.contains(other))));
         }
-        self.hints.insert(host.clone(), is_primary);
+        self.hints.insert(host.clone(), (is_primary, now));
     }
 
     /// Follows a decision of the coordinator's. The settings here may be older than those there. Whether it is another one.
@@ -283,9 +286,24 @@ impl Primaries {
         policy: SplitBrain,
     ) -> Vec<Decision> {
         let mut decisions = Vec::new();
+        self.hints.retain(|_, (_, at)| now < *at + limits::HINT_HOLDS);
         for (hosts, known) in self.decided.iter_mut().filter(|(hosts, _)| hosts.contains(host)) {
-            let candidates = candidates(hosts, (&self.origins, &self.hints), observed);
+            let candidates = candidates(hosts, known.incumbent(), (&self.origins, &self.hints), observed);
+            let may_be_back = known.writes == Writes::Disputed
+                && hosts.iter().any(|host| {
+                    let upstream = observed(host);
+                    let has_failed = matches!(upstream.state, HostState::Failed { .. });
+                    has_failed && now < upstream.since + limits::DISPUTE_LASTS
+                });
+            if may_be_back {
+                // One of those that accept writes has refused a connection: that ends no dispute.
+                continue;
+            }
+            let epoch = known.epoch;
             if let Some(why) = decide(now, known, candidates, observed, policy) {
+                if known.epoch != epoch && epoch > 0 {
+                    self.hints.retain(|host, _| !hosts.contains(host));
+                }
                 decisions.push(Decision { hosts: Arc::clone(hosts), primary: known.clone(), why });
             }
         }
@@ -293,15 +311,18 @@ impl Primaries {
     }
 }
 
-/// The hosts that have said they are the primary. The same server under two addresses counts once, by the first of them.
+/// The hosts that have said they are the primary. The same server under two addresses counts once: by that of the `incumbent`, or else the first.
 fn candidates(
     hosts: &[Address],
-    (origins, hints): (&BTreeMap<Address, Origin>, &BTreeMap<Address, bool>),
+    incumbent: Option<&Arc<Address>>,
+    (origins, hints): (&BTreeMap<Address, Origin>, &BTreeMap<Address, (bool, Time)>),
     observed: &dyn Fn(&Address) -> Upstream,
 ) -> Vec<Candidate> {
     let mut found: Vec<Candidate> = Vec::new();
     let mut seen: Vec<&Origin> = Vec::new();
-    for host in hosts.iter().filter(|host| observed(host).role() == Some(HostRole::Primary)) {
+    let is_incumbent = |host: &&Address| incumbent.is_some_and(|incumbent| **incumbent == **host);
+    let (first, rest): (Vec<&Address>, Vec<&Address>) = hosts.iter().partition(is_incumbent);
+    for host in first.into_iter().chain(rest).filter(|host| observed(host).role() == Some(HostRole::Primary)) {
         let origin = origins.get(host);
         if origin.is_some_and(|origin| seen.iter().any(|other| origin.is_same_server(other))) {
             continue;
@@ -315,7 +336,7 @@ fn candidates(
             system: origin.and_then(|origin| origin.system),
             timeline: timeline.filter(|_| is_current),
             above: timeline.filter(|_| !is_current),
-            hinted: hints.get(host).copied(),
+            hinted: hints.get(host).map(|(is_primary, _)| *is_primary),
         });
     }
     found
@@ -329,9 +350,15 @@ fn decide(
     observed: &dyn Fn(&Address) -> Upstream,
     policy: SplitBrain,
 ) -> Option<Why> {
-    candidates.retain(|candidate| candidate.may_be_of(known.system));
     let is_disputed = known.writes == Writes::Disputed;
     let incumbent = known.incumbent().cloned();
+    if let Some(own) = candidates.iter().find(|candidate| incumbent.as_ref() == Some(&candidate.host))
+        && !own.may_be_of(known.system)
+    {
+        // It was upgraded or made anew where it is.
+        (known.system, known.timeline) = (own.system, own.timeline);
+    }
+    candidates.retain(|candidate| candidate.may_be_of(known.system));
     let at = incumbent.as_ref().and_then(|host| candidates.iter().position(|candidate| candidate.host == *host));
     if let Some(at) = at {
         // The primary of before is alive.
@@ -365,6 +392,9 @@ fn decide(
     }
     let Some(before) = incumbent else {
         // Nothing is known yet: of several, the one that has been seen for longest, unless timelines are known.
+        if let Some(named) = candidates.iter().find(|candidate| candidate.hinted == Some(true)) {
+            return Some(begin(now, known, named));
+        }
         return match &candidates[..] {
             [] => None,
             [only] => Some(begin(now, known, only)),
@@ -373,6 +403,7 @@ fn decide(
                 Some(begin(now, known, first))
             }
             several => match policy {
+                SplitBrain::Hold if is_disputed => None,
                 SplitBrain::Hold => Some(dispute(now, known, several.iter().map(|one| &one.host))),
                 SplitBrain::Stay | SplitBrain::HighestTimeline => {
                     let highest = several.iter().max_by_key(|one| one.timeline).expect("there are several");
@@ -382,7 +413,8 @@ fn decide(
         };
     };
     let was = lost(observed(&before));
-    if let Some(named) = candidates.iter().find(|candidate| candidate.hinted == Some(true)) {
+    let is_named = |candidate: &&Candidate| candidate.hinted == Some(true) && !candidate.is_older(known.timeline);
+    if let Some(named) = candidates.iter().find(is_named) {
         return Some(succeed(now, known, named, was));
     }
     candidates.retain(|candidate| {
@@ -412,13 +444,15 @@ fn lost(before: Upstream) -> Loss {
 
 fn choose(now: Time, known: &mut Primary, chosen: &Candidate) {
     let system = chosen.system.or(known.system);
+    // The prober has not asked it since it was promoted: its timeline is a later one at any rate.
+    let timeline = chosen.timeline.or(chosen.above.map(|above| above + 1)).or(known.timeline);
     *known = Primary {
         writes: Writes::At(Arc::clone(&chosen.host)),
         epoch: known.epoch + 1,
         since: now,
         before: None,
         system,
-        timeline: chosen.timeline,
+        timeline,
     };
 }
 
@@ -508,6 +542,10 @@ mod tests {
             self.observe(port, HostState::Silent)
         }
 
+        fn hint(&mut self, port: u16, is_primary: bool) {
+            self.primaries.note_hint(Time(self.now), &address(port), is_primary);
+        }
+
         /// The port that is written to, and the epoch.
         fn decision(&self) -> (Option<u16>, u32) {
             let known = self.primaries.of(&[1, 2, 3].map(address)).expect("the list");
@@ -592,26 +630,85 @@ mod tests {
     #[test]
     fn a_hint_chooses_between_hosts_that_accept_writes() {
         let mut scene = hold();
-        scene.standby(2, 1).primaries.note_hint(&address(2), true);
+        scene.standby(2, 1).hint(2, true);
         assert_eq!(scene.primary(1, 1).decision(), (Some(1), 1), "it is a standby");
         assert_eq!(scene.primary(2, 2).decision(), (Some(2), 2));
         assert_eq!(
             scene.said,
             "the primary is db:2, epoch 2, timeline 2: db:1 is not the primary any more, as it is said"
         );
-        scene.primary(1, 3);
-        assert_eq!(scene.decision(), (Some(2), 2), "the hint counts");
-        scene.primaries.note_hint(&address(2), false);
-        assert_eq!(scene.primary(2, 2).decision(), (None, 2), "nobody says which it is");
-        scene.primaries.note_hint(&address(1), true);
+        assert_eq!(scene.primary(1, 3).decision(), (None, 2), "the hint ended with the decision");
+        scene.hint(1, true);
         assert_eq!(scene.primary(1, 3).decision(), (Some(1), 3));
+        // It does not send anybody to a primary that wakes up.
+        scene.lose(2).lose(1).hint(2, true);
+        assert_eq!(scene.primary(2, 2).decision(), (Some(1), 3));
+        scene.primary(1, 3).now += 3_600_000_000;
+        assert_eq!(scene.primary(2, 4).decision(), (None, 3), "an old hint hides no split brain");
     }
 
     #[test]
     fn a_restored_primary_on_the_same_timeline_is_taken_if_somebody_says_so() {
         let mut scene = hold();
-        scene.primary(1, 4).lose(1).primary(2, 4).primaries.note_hint(&address(2), true);
+        scene.primary(1, 4).lose(1).primary(2, 4).hint(2, true);
         assert_eq!(scene.primary(2, 4).decision(), (Some(2), 2));
+    }
+
+    #[test]
+    fn a_host_that_fails_for_a_moment_ends_no_dispute() {
+        let mut scene = hold();
+        scene.primary(1, 1).primary(2, 2).observe(1, HostState::Failed { until: Time(99) });
+        assert_eq!(scene.primary(2, 2).decision(), (None, 1));
+        assert_eq!(scene.primary(1, 1).decision(), (None, 1));
+        scene.observe(1, HostState::Failed { until: Time(99) }).now += 60_000_000;
+        assert_eq!(scene.primary(2, 2).decision(), (Some(2), 2), "it is gone");
+    }
+
+    #[test]
+    fn a_promotion_that_a_login_has_shown_is_on_a_later_timeline() {
+        let mut scene = hold();
+        let alive = HostState::Alive { role: Some(HostRole::Primary) };
+        scene.primary(1, 1).standby(2, 1).lose(1).observe(2, alive);
+        assert_eq!(scene.decision(), (Some(2), 2));
+        assert_eq!(scene.lose(2).primary(1, 1).decision(), (Some(2), 2), "the one before is out of date");
+    }
+
+    #[test]
+    fn two_at_the_start_are_told_once() {
+        let mut scene = hold();
+        let origin =
+            |timeline| Origin { role: HostRole::Primary, system: Some(7), timeline: Some(timeline), started: None };
+        let alive = HostState::Alive { role: Some(HostRole::Primary) };
+        let _ = scene.primaries.note_origin(&address(1), origin(1));
+        let _ = scene.primaries.note_origin(&address(2), origin(2));
+        scene.observed.insert(address(2), Upstream::new(Time(0), alive));
+        assert_eq!(scene.observe(1, alive).decision(), (None, 0));
+        let since = scene.primaries.of(&[1, 2, 3].map(address)).expect("the list").since;
+        scene.observe(1, alive).observe(2, alive);
+        assert_eq!(scene.primaries.of(&[1, 2, 3].map(address)).expect("the list").since, since);
+        scene.hint(2, true);
+        assert_eq!(scene.observe(2, alive).decision(), (Some(2), 1));
+    }
+
+    #[test]
+    fn a_primary_that_is_upgraded_where_it_is_stays() {
+        let mut scene = hold();
+        scene.primary(1, 5).lose(1).answers(1, HostRole::Primary, 8, 1);
+        assert_eq!(scene.decision(), (Some(1), 1));
+        assert_eq!(scene.lose(1).answers(2, HostRole::Primary, 8, 2).decision(), (Some(2), 2));
+    }
+
+    #[test]
+    fn a_list_that_gets_another_host_keeps_its_primary() {
+        let mut scene = hold();
+        scene.primary(1, 1).lose(1).primary(2, 2).primary(1, 1);
+        let mut database = Database::new("d", [1, 2, 3, 4].map(address).to_vec());
+        database.target_session_attrs = TargetSessionAttrs::Primary;
+        scene
+            .primaries
+            .configure(&Settings { databases: [("d".to_owned(), Arc::new(database))].into(), ..Settings::default() });
+        let known = scene.primaries.of(&[1, 2, 3, 4].map(address)).expect("the list");
+        assert_eq!((known.host().map(|host| host.port), known.epoch), (Some(2), 2));
     }
 
     #[test]

@@ -95,8 +95,8 @@ impl Upstreams {
     }
 
     /// For the owner: somebody says that a host is the primary now, or is not any more.
-    pub fn note_hint(&mut self, host: &Address, is_primary: bool) {
-        self.primaries.note_hint(host, is_primary);
+    pub fn note_hint(&mut self, now: Time, host: &Address, is_primary: bool) {
+        self.primaries.note_hint(now, host, is_primary);
     }
 
     /// For the owner: something was observed of a host. The decisions that are other ones now.

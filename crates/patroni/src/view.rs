@@ -90,7 +90,9 @@ pub(crate) fn status(body: &[u8], date: Option<&str>) -> Result<Status, String> 
     let seen = value.get("dcs_last_seen").and_then(Value::as_i64);
     let now = date.and_then(|date| rfc2822::parse(date).ok()).map(|date| date.timestamp().as_second());
     // A second before it was asked counts as now: the header has whole seconds.
-    let age = seen.zip(now).map(|(seen, now)| Duration::from_secs(u64::try_from(now - seen).unwrap_or_default()));
+    let age = seen
+        .zip(now)
+        .map(|(seen, now)| Duration::from_secs(u64::try_from(now.saturating_sub(seen)).unwrap_or_default()));
     Ok(Status { scope: word(own, "scope"), name: word(own, "name"), age, is_failsafe })
 }
 

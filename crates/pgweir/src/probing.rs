@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 
@@ -25,7 +26,14 @@ const NOBODY: &str = "pgweir";
 
 /// The prober, as others see it.
 #[derive(Clone)]
-pub(crate) struct Probing(Arc<Prober>);
+pub(crate) struct Probing(Arc<Prober>, Arc<Rests>);
+
+/// Why nobody is asked.
+#[derive(Default)]
+struct Rests {
+    is_elsewhere: AtomicBool,
+    is_paused: AtomicBool,
+}
 
 impl Probing {
     /// `probes`: hosts that the machines want to know of. `rests`: nobody is asked before [`Probing::rest`]: another process still has our place.
@@ -35,16 +43,16 @@ impl Probing {
     pub(crate) fn start(
         config: &Config,
         handle: Handle,
-        probes: Receiver<Arc<Address>>,
+        probes: Receiver<(Arc<Address>, bool)>,
         rests: bool,
     ) -> Result<Probing, String> {
         let prober = Arc::new(Prober::new(Arc::new(Machines(handle))));
-        let probing = Probing(Arc::clone(&prober));
+        let probing = Probing(Arc::clone(&prober), Arc::default());
         probing.rest(rests);
         probing.configure(config);
         let urge = move || {
-            for host in probes {
-                prober.urge(&host);
+            for (host, is_urgent) in probes {
+                prober.ask(&host, is_urgent);
             }
         };
         let started = thread::Builder::new().name("prober-urges".to_owned()).spawn(urge);
@@ -59,12 +67,18 @@ impl Probing {
 
     /// Another process asks from now on, or not any more.
     pub(crate) fn rest(&self, rests: bool) {
-        self.0.rest(rests);
+        self.1.is_elsewhere.store(rests, Ordering::SeqCst);
+        self.rest_if_needed();
+    }
+
+    fn rest_if_needed(&self) {
+        let Rests { is_elsewhere, is_paused } = &*self.1;
+        self.0.rest(is_elsewhere.load(Ordering::SeqCst) || is_paused.load(Ordering::SeqCst));
     }
 
     /// Asks a host at once, and often for a while, and with it all hosts of its databases.
     pub(crate) fn urge(&self, host: &Address) {
-        self.0.urge(host);
+        self.0.ask(host, true);
     }
 
     /// The last probe of each host.
@@ -86,7 +100,8 @@ impl Probing {
 
     /// While anything is paused nobody is connected: PostgreSQL may be about to stop, and then waits for all connections to end.
     pub(crate) fn order(&self, orders: &Orders) {
-        self.rest(orders.pause_anything());
+        self.1.is_paused.store(orders.pause_anything(), Ordering::SeqCst);
+        self.rest_if_needed();
     }
 }
 

@@ -264,6 +264,7 @@ fn serve_until_end(up: Up, read: Read, flags: &Flags, begun: Begun) -> Result<En
         observer.order(&loaded.settings.orders);
         observer.rest(false);
         probing.order(&loaded.settings.orders);
+        probing.rest(false);
     } else {
         for address in place.http.addresses() {
             handle.log().say(Level::Log, format!("listening on {address} for http"));

@@ -63,9 +63,9 @@ fn connect_to(targets: &[Target], address: Option<IpAddr>, patience: Duration) -
     Err(refused)
 }
 
-/// No such database, or no right to connect to it.
+/// No such database, or no right to connect to it. A password that is wrong is so for each database.
 fn is_final(trouble: &Trouble) -> bool {
-    trouble.sqlstate.as_deref().is_some_and(|code| code == "3D000" || code == "42501" || code.starts_with("28"))
+    trouble.sqlstate.as_deref().is_some_and(|code| ["3D000", "42501", "28000"].contains(&code))
 }
 
 struct Asker {
@@ -92,7 +92,13 @@ impl Asker {
     fn run(mut self) {
         while self.wait() {
             let (asked_at, time) = (Instant::now(), self.outlet.now());
-            let answer = self.ask();
+            let was_connected = self.connected.is_some();
+            let mut answer = self.ask();
+            if was_connected && answer.as_ref().is_err_and(|trouble| trouble.is != Is::Silent) {
+                // Only this connection may have been ended.
+                self.connected = None;
+                answer = self.ask();
+            }
             match &answer {
                 Err(trouble) if trouble.is == Is::Silent => {
                     self.unanswered_since = self.unanswered_since.or(Some(asked_at))

@@ -186,10 +186,17 @@ impl Prober {
         state.begin(&self.outlet);
     }
 
-    /// Asks a host at once, and often for a while, and with it all hosts of its databases.
-    pub fn urge(&self, address: &Address) {
+    /// Asks a host for a while. `is_urgent`: at once and often, and with it all hosts of its databases.
+    pub fn ask(&self, address: &Address, is_urgent: bool) {
         let state = self.state();
         let now = Instant::now();
+        if !is_urgent {
+            for seat in state.seats.iter().filter(|seat| *seat.host.address == *address) {
+                seat.inner().pace.want(now);
+                seat.changed.notify_all();
+            }
+            return;
+        }
         let with = |group: &&Vec<Address>| group.contains(address);
         let others: Vec<&Address> = state.options.groups.iter().filter(with).flatten().collect();
         for seat in &state.seats {

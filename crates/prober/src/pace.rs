@@ -3,8 +3,8 @@
 //! | | asked |
 //! |---|---|
 //! | hosts among which a database chooses | each `host_check_interval` |
-//! | an only host | while somebody has asked for it in the last [`URGED`] |
-//! | either, while somebody has, or the last answer was none | each [`OFTEN`] |
+//! | an only host | the same, while somebody has wanted it in the last [`URGED`], or it has failed |
+//! | either, while somebody has urged in the last [`URGED`] | each [`OFTEN`] |
 
 use std::time::{Duration, Instant};
 
@@ -25,6 +25,7 @@ const REFUSED: Duration = Duration::from_secs(10);
 pub(crate) struct Pace {
     /// It is asked though nobody urges.
     pub(crate) is_watched: bool,
+    wanted_at: Option<Instant>,
     urged_at: Option<Instant>,
     last: Option<Asked>,
 }
@@ -51,7 +52,11 @@ pub(crate) enum Came {
 
 impl Pace {
     pub(crate) fn new(is_watched: bool) -> Pace {
-        Pace { is_watched, urged_at: None, last: None }
+        Pace { is_watched, wanted_at: None, urged_at: None, last: None }
+    }
+
+    pub(crate) fn want(&mut self, now: Instant) {
+        self.wanted_at = Some(now);
     }
 
     pub(crate) fn urge(&mut self, now: Instant) {
@@ -70,8 +75,9 @@ impl Pace {
     pub(crate) fn next(&self, now: Instant, interval: Duration) -> Option<Instant> {
         let is_urged = self.is_urged(now);
         let has_failed = self.last.is_some_and(|last| last.how == Came::Failed);
+        let is_wanted = self.wanted_at.is_some_and(|at| now < at + URGED);
         // An only host that has failed is watched until it is back.
-        if !self.is_watched && !is_urged && !has_failed {
+        if !self.is_watched && !is_urged && !is_wanted && !has_failed {
             return None;
         }
         let Some(last) = self.last else { return Some(now) };
@@ -79,7 +85,7 @@ impl Pace {
             Came::Refused => REFUSED.max(interval),
             // Each takes a connection.
             Came::Unknown => interval,
-            _ if is_urged || has_failed => OFTEN.min(interval),
+            _ if is_urged => OFTEN.min(interval),
             _ => interval,
         };
         Some(last.asked_at + pause)
@@ -109,7 +115,7 @@ mod tests {
         pace.asked(begin + 3 * SECOND, Came::Answered);
         assert_eq!(pause(&pace, begin + 3 * SECOND), Some(1000), "nobody urges any more");
         pace.asked(begin + 3 * SECOND, Came::Failed);
-        assert_eq!(pause(&pace, begin + 3 * SECOND), Some(50));
+        assert_eq!(pause(&pace, begin + 3 * SECOND), Some(1000), "nobody waits for it");
         pace.urge(begin + 3 * SECOND);
         pace.asked(begin + 3 * SECOND, Came::Unknown);
         assert_eq!(pause(&pace, begin + 3 * SECOND), Some(1000));
@@ -126,7 +132,15 @@ mod tests {
         assert_eq!(pause(&pace, begin), Some(0));
         pace.asked(begin, Came::Answered);
         assert_eq!((pause(&pace, begin), pause(&pace, begin + 2 * SECOND)), (Some(50), None));
-        pace.asked(begin, Came::Failed);
-        assert_eq!(pause(&pace, begin + 2 * SECOND), Some(0), "until it is back");
+        pace.want(begin + 2 * SECOND);
+        assert_eq!(pause(&pace, begin + 2 * SECOND), Some(0), "it is overdue");
+        pace.asked(begin + 2 * SECOND, Came::Answered);
+        assert_eq!(
+            pause(&pace, begin + 2 * SECOND),
+            Some(1000),
+            "an answer is long in coming, and nobody waits for the host"
+        );
+        pace.asked(begin + 2 * SECOND, Came::Failed);
+        assert_eq!(pause(&pace, begin + 5 * SECOND), Some(0), "until it is back");
     }
 }

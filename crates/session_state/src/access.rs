@@ -12,7 +12,7 @@ pub enum Access {
     ReadWrite,
     /// It begins a transaction block, which what stands before it in the same batch belongs to, and ends none.
     Begin,
-    /// It ends a transaction block, begins none, and commits nothing.
+    /// It ends a transaction block, begins none, commits nothing, and is alone.
     Rollback,
     /// It ends a transaction block, begins none, and may commit.
     End,
@@ -29,6 +29,9 @@ impl Access {
         match (self, next) {
             // What comes after the end of a block is a transaction of its own, or another block.
             (Access::Rollback | Access::End, Access::ReadWrite | Access::Begin) => Access::Commit,
+            // A ROLLBACK that is not alone: if its server is lost, nobody knows how far it came.
+            (Access::Rollback, Access::ReadOnly)
+            | (Access::ReadOnly | Access::ReadWrite | Access::Begin, Access::Rollback) => Access::End,
             _ => self.max(next),
         }
     }
@@ -48,7 +51,8 @@ mod tests {
     #[test]
     fn what_follows_the_end_of_a_block_may_commit() {
         let of = |batch: &[Access]| batch.iter().copied().reduce(Access::then);
-        assert_eq!(of(&[Access::ReadWrite, Access::Rollback, Access::ReadOnly]), Some(Access::Rollback));
+        assert_eq!(of(&[Access::ReadWrite, Access::Rollback, Access::ReadOnly]), Some(Access::End));
+        assert_eq!(of(&[Access::Rollback]), Some(Access::Rollback));
         assert_eq!(of(&[Access::Begin, Access::ReadWrite, Access::End]), Some(Access::End));
         assert_eq!(of(&[Access::Rollback, Access::ReadWrite]), Some(Access::Commit));
         assert_eq!(of(&[Access::End, Access::Begin]), Some(Access::Commit));

@@ -96,6 +96,15 @@ pub const ROLE_PAUSE: Duration = Duration::from_secs(1);
 /// How long a host that was the primary is not tried where a standby is wanted. After that it may have been restarted as one.
 pub const ROLE_IS_KNOWN: Duration = Duration::from_secs(15);
 
+/// How long a hint about a primary counts.
+pub const HINT_HOLDS: Duration = Duration::from_secs(60);
+
+/// How long one of two hosts that accept writes must have failed before the other is written to.
+pub const DISPUTE_LASTS: Duration = Duration::from_secs(10);
+
+/// After so long without an attempt, clients are held anew.
+pub const HOLD_LASTS: Duration = Duration::from_secs(30);
+
 /// How long a server may owe an answer before its host is probed.
 pub const SILENCE: Duration = Duration::from_secs(1);
 

@@ -78,6 +78,10 @@ impl Opening {
     /// A login that had begun to log in at `began` has failed, and so would any other: clients are held.
     pub fn hold(&mut self, began: Time, why: &str) {
         let next_try = self.pause.map_or(began, |pause| pause.until);
+        // Clients were served meanwhile, or none came.
+        if self.hold.as_ref().is_some_and(|hold| hold.next_try + limits::HOLD_LASTS < began) {
+            self.hold = None;
+        }
         let hold = self.hold.get_or_insert_with(|| HostHold { since: began, next_try, why: Arc::default() });
         (hold.next_try, hold.why) = (next_try, why.into());
     }

@@ -266,7 +266,9 @@ impl World {
             Action::PostToProcess { mail, .. } => self.post_to_process(*mail),
             Action::Placed { ticket, place } => self.placed(ticket, place),
             Action::Tell(fact) => self.tell(&fact),
-            Action::Probe { host } if self.report.shows_probes => self.note(format!("probe {host}")),
+            Action::Probe { host, is_urgent } if self.report.shows_probes => {
+                self.note(format!("probe {host}{}", if is_urgent { " at once" } else { "" }));
+            }
             Action::Probe { .. } => {}
             Action::DoubtName { host } => {
                 let connections::databases::Host::Name(name) = &host.host else { return };

@@ -51,7 +51,7 @@ pub(crate) fn failed(
     let server = &servers[conn];
     let host = Arc::clone(server.identity().host());
     let until = step.now + step.plan.settings.global.servers.server_login_retry;
-    step.actions.push(Action::Probe { host: Arc::clone(&host) });
+    step.actions.push(Action::Probe { host: Arc::clone(&host), is_urgent: true });
     let is_host = match why {
         CloseReason::WrongRole { is_host, .. } => {
             let role = server.identity().role();
@@ -244,7 +244,7 @@ fn leave(
 
 /// A server is lost, and not by its own rules or ours: its host may be, too.
 pub(crate) fn lost_a_server(server: &Server, step: &mut Step<'_>) {
-    step.actions.push(Action::Probe { host: Arc::clone(server.identity().host()) });
+    step.actions.push(Action::Probe { host: Arc::clone(server.identity().host()), is_urgent: true });
 }
 
 /// Whether a server is at another host than the primary, which its database wants, or several say they are it; or at the primary, where it wants a standby. Who replicates has

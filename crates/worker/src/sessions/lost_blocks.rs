@@ -38,10 +38,11 @@ impl Cause {
         Cause { shows_own, code, why, host: words_of_host(server.identity().host()), before: before(server) }
     }
 
-    /// The SQLSTATE where something may have been committed: unknown if the server is lost, and if a cancel was not obeyed.
+    /// The SQLSTATE where something may have been committed: unknown, whatever PostgreSQL or the pooler had to say. An answer that is too long for the
+    /// pooler has a code of its own.
     pub(crate) fn code_in_doubt(&self) -> SqlState {
-        let is_unknown = is_loss(self.code) || self.code == sqlstate::QUERY_CANCELED;
-        if is_unknown { sqlstate::TRANSACTION_RESOLUTION_UNKNOWN } else { self.code }
+        let is_own = self.code == sqlstate::PROGRAM_LIMIT_EXCEEDED;
+        if is_own { self.code } else { sqlstate::TRANSACTION_RESOLUTION_UNKNOWN }
     }
 
     fn write(&self, failure: Failure, out: &mut Vec<u8>) {

@@ -48,7 +48,7 @@ pub(crate) fn look(
         }
     }
     for host in suspected {
-        step.actions.push(Action::Probe { host });
+        step.actions.push(Action::Probe { host, is_urgent: false });
     }
     again
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use connections::databases::TargetSessionAttrs;
 use link::end_reason::EndReason;
 use link::pool::Pool;
-use link::server::{Chore, CloseReason, Server, ServerState};
+use link::server::{Chore, CloseReason, Group, Server, ServerState};
 use link::session::{Session, SessionState, WaitFor};
 use machine::sabotage::{Fault, does};
 use session_state::state::ListenerWait;
@@ -84,7 +84,9 @@ impl Earliest {
 
 /// Until when a client that has waited since then is held for want of a host.
 fn held_until(pool: &Pool, since: Time) -> Option<Time> {
-    pool.opening().held_until(since, pool.rules().failover_wait())
+    // One of its servers may become free.
+    let has_servers = pool.servers().count(Group::Linked) > 0 || !pool.servers().idle().is_empty();
+    pool.opening().held_until(since, pool.rules().failover_wait()).filter(|_| !has_servers)
 }
 
 impl View<'_> {
@@ -119,8 +121,10 @@ impl View<'_> {
                     earliest.add_at(held_until(pool?, since), Due::NoHost);
                 }
             }
-            SessionState::Waiting { since, notified, deadline_ms, .. } => {
-                earliest.add_at(held_until(pool?, since), Due::NoHost);
+            SessionState::Waiting { since, notified, deadline_ms, wait_for, .. } => {
+                if wait_for == WaitFor::Server {
+                    earliest.add_at(held_until(pool?, since), Due::NoHost);
+                }
                 let over = if rules?.follows() { Due::QueryTimeout } else { Due::Refuse(Overdue::Queued) };
                 earliest.add(since, rules?.query_wait_timeout(), Due::Refuse(Overdue::QueryWait));
                 earliest.add(since, rules?.query_timeout(), over);
