@@ -242,11 +242,13 @@ impl Tables {
     #[inline(always)]
     fn received(&mut self, step: &mut Step<'_>, conn: ConnId, bytes: &[u8]) {
         self.clock.walk.note_change();
-        if self.clock.look_at.is_none() {
-            self.clock.look_at = Some(step.now + units::limits::SILENCE);
-        }
         match conn.kind() {
-            Kind::Client => self.client_received(step, conn, bytes),
+            Kind::Client => {
+                if self.clock.look_at.is_none() {
+                    self.clock.look_at = Some(step.now + units::limits::SILENCE);
+                }
+                self.client_received(step, conn, bytes);
+            }
             Kind::Server => self.server_received(step, conn, bytes),
             Kind::Cancel => cancel_requests::canceller_answered(
                 &self.sessions,
@@ -510,7 +512,11 @@ impl machine::Machine for Worker {
             return None;
         }
         let Tables { clock, limiters, .. } = &self.tables;
-        let next = clock.deadlines.next().into_iter().chain(clock.look_at).min();
+        let next = match (clock.deadlines.next(), clock.look_at) {
+            (Some(next), Some(look_at)) => Some(next.min(look_at)),
+            (next, None) => next,
+            (None, look_at) => look_at,
+        };
         if limiters.next_at().is_none() && !self.plan.stopping.walks() {
             return next;
         }
