@@ -72,6 +72,8 @@ pub struct Primary {
     /// What is known of the primary's system.
     system: Option<u64>,
     timeline: Option<u32>,
+    /// Its timeline is later than this one, where it was chosen before its timeline was seen.
+    later_than: Option<u32>,
 }
 
 impl Primary {
@@ -413,12 +415,13 @@ fn decide(
         };
     };
     let was = lost(observed(&before));
-    let is_named = |candidate: &&Candidate| candidate.hinted == Some(true) && !candidate.is_older(known.timeline);
+    let latest = known.timeline.or(known.later_than);
+    let is_named = |candidate: &&Candidate| candidate.hinted == Some(true) && !candidate.is_older(latest);
     if let Some(named) = candidates.iter().find(is_named) {
         return Some(succeed(now, known, named, was));
     }
     candidates.retain(|candidate| {
-        candidate.may_follow(known.timeline)
+        candidate.may_follow(known.timeline.or(known.later_than))
             || policy == SplitBrain::HighestTimeline && candidate.timeline == known.timeline
     });
     let highest = candidates.iter().map(|candidate| candidate.timeline).max()?;
@@ -444,15 +447,15 @@ fn lost(before: Upstream) -> Loss {
 
 fn choose(now: Time, known: &mut Primary, chosen: &Candidate) {
     let system = chosen.system.or(known.system);
-    // The prober has not asked it since it was promoted: its timeline is a later one at any rate.
-    let timeline = chosen.timeline.or(chosen.above.map(|above| above + 1)).or(known.timeline);
+    let later_than = chosen.above.max(known.timeline).max(known.later_than);
     *known = Primary {
         writes: Writes::At(Arc::clone(&chosen.host)),
         epoch: known.epoch + 1,
         since: now,
         before: None,
         system,
-        timeline,
+        timeline: chosen.timeline,
+        later_than,
     };
 }
 
@@ -577,6 +580,16 @@ mod tests {
         assert_eq!(scene.primary(2, 2).decision(), (Some(2), 2));
         // Once it is a standby it may be promoted again.
         assert_eq!(scene.standby(1, 2).lose(2).primary(1, 3).decision(), (Some(1), 3));
+    }
+
+    #[test]
+    fn a_successor_whose_timeline_was_not_seen_is_not_followed_by_an_earlier_one() {
+        let mut scene = hold();
+        scene.primary(1, 5).standby(2, 5).lose(1);
+        // A server has logged in there, and the prober has not asked yet.
+        assert_eq!(scene.observe(2, HostState::Alive { role: Some(HostRole::Primary) }).decision(), (Some(2), 2));
+        scene.observe(2, HostState::Failed { until: Time(99) });
+        assert_eq!(scene.primary(1, 5).decision(), (Some(2), 2), "it was frozen and wakes up");
     }
 
     #[test]
