@@ -11,7 +11,7 @@ mod states;
 
 use crate::charge::{Charge, Origin};
 use crate::pool_parts::CatalogueNames;
-pub use crate::pool_parts::{Exchange, Measured, Opening, PoolCounts, PoolPins, Welcome};
+pub use crate::pool_parts::{Exchange, Measured, Opening, OtherHost, PoolCounts, PoolPins, Welcome};
 use crate::server::{Group, Server, ServerState};
 use connections::databases::Database;
 use machine::{DatabaseOrders, Settings, Step};

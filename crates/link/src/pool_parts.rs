@@ -16,7 +16,7 @@ use session_state::catalogue::Known;
 use units::{ConnId, Time};
 
 pub use exchange::Exchange;
-pub use opening::Opening;
+pub use opening::{Opening, OtherHost};
 pub use welcome::Welcome;
 
 use crate::experience::Experience;

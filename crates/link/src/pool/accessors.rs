@@ -10,7 +10,7 @@ use session_state::catalogue::Known;
 use units::deadline::{Deadlines, Owner};
 use units::{PoolId, PoolKey, Time};
 
-use super::{Exchange, Measured, Opening, Pool, PoolCounts, PoolPins, Rules, Servers, Welcome};
+use super::{Exchange, Measured, Opening, OtherHost, Pool, PoolCounts, PoolPins, Rules, Servers, Welcome};
 use crate::listener::Listener;
 
 impl Pool {
@@ -198,6 +198,12 @@ impl Pool {
     /// Whether a server can be opened at another host, as far as is known.
     #[must_use]
     pub fn has_other_host(&self, host: &Address, upstreams: &Upstreams, now: Time) -> bool {
-        self.opening.has_other_host(&self.database, host, upstreams, now)
+        self.other_host(host, upstreams, now).is_some()
+    }
+
+    /// The same; and whether it is known to fit.
+    #[must_use]
+    pub fn other_host(&self, host: &Address, upstreams: &Upstreams, now: Time) -> Option<OtherHost> {
+        self.opening.other_host(&self.database, host, upstreams, now)
     }
 }

@@ -231,10 +231,21 @@ impl Opening {
         self.refused_at.retain(|refused| refused.host != *host);
     }
 
-    /// Whether a server can be opened at another host, as far as is known.
+    /// Whether a server can be opened at another host, as far as is known. `None`: it cannot.
     #[must_use]
-    pub(crate) fn has_other_host(&self, database: &Database, host: &Address, upstreams: &Upstreams, now: Time) -> bool {
-        database.hosts.iter().any(|other| other != host && self.fit(database, other, upstreams, now) < Fit::Unfit)
+    pub(crate) fn other_host(
+        &self,
+        database: &Database,
+        host: &Address,
+        upstreams: &Upstreams,
+        now: Time,
+    ) -> Option<OtherHost> {
+        let others = database.hosts.iter().filter(|other| *other != host);
+        match others.map(|other| self.fit(database, other, upstreams, now)).min()? {
+            Fit::Fits | Fit::Unknown | Fit::SecondBest => Some(OtherHost::Fits),
+            Fit::MayHaveChanged | Fit::MayBeBack => Some(OtherHost::MayFit),
+            Fit::Unfit => None,
+        }
     }
 
     /// Whether another host has neither failed nor refused this pool lately.
@@ -256,6 +267,14 @@ impl Opening {
     pub fn has_standby(&self, database: &Database, host: &Address, upstreams: &Upstreams, now: Time) -> bool {
         database.hosts.iter().any(|other| other != host && self.fit(database, other, upstreams, now) == Fit::Fits)
     }
+}
+
+/// Whether a server can be opened at a database's other hosts.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum OtherHost {
+    Fits,
+    /// It did not a while ago.
+    MayFit,
 }
 
 /// How well a host fits for a pool's next server. The first is the best.

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use connections::Broken;
 use link::end_reason::EndReason;
 use link::loss::Loss;
-use link::pool::Pool;
+use link::pool::{OtherHost, Pool};
 use link::server::{Chore, CloseReason, ServerState};
 use machine::Action;
 use machine::event::Hangup;
@@ -272,14 +272,20 @@ fn login_failed_as(
     closed_servers::remove_server(servers, pools, step, conn, why.clone());
     let jitter = u32::from_ne_bytes(servers.random.bytes()) >> 16;
     let pool = &mut pools.table[id];
-    if pool.has_other_host(&host, &pools.upstreams, step.now) && is_other_elsewhere {
+    let other = pool.other_host(&host, &pools.upstreams, step.now).filter(|_| is_other_elsewhere);
+    if other == Some(OtherHost::Fits) {
         // The next server is opened there, at once.
         return;
     }
-    pool.opening_mut().login_failed(step.now, began, longest, jitter);
+    if other.is_none() {
+        pool.opening_mut().login_failed(step.now, began, longest, jitter);
+    }
     if is_host {
         pool.opening_mut().hold(began, &told_why);
         held_clients(pool).for_each(|conn| step.agenda.arm(Owner::Conn(conn)));
+    }
+    if other.is_some() {
+        return;
     }
     if pool.welcome().is_known(true) {
         // Who waits only to be told what the new servers begin with is let in all the same, and waits with its first statement.
