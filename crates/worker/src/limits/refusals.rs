@@ -119,7 +119,7 @@ pub(crate) fn refuse_request(
     // Its transaction does not begin.
     permits::leave_limits(sessions, step, conn);
     let session = &mut sessions[conn];
-    let is_in = !matches!(session.state(), SessionState::Waiting { wait_for: WaitFor::Login, .. });
+    let is_in = !matches!(session.state(), SessionState::Waiting { wait_for: WaitFor::Login | WaitFor::Own, .. });
     session.stop_waiting(step.now);
     let pool = &pools[session.pool()];
     if !(pool.rules().follows() && is_in) {
