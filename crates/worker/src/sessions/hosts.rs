@@ -167,7 +167,11 @@ pub(crate) fn host_changed(
     match upstreams.get(host).state {
         // Each failed connection changes the state of its host, and there may be thousands of pools.
         HostState::Failed { .. } => return,
-        HostState::Silent => return silent_hosts::close_idle(servers, pools, step, host),
+        HostState::Silent => {
+            silent_hosts::close_idle(servers, pools, step, host);
+            let _ = silent_hosts::look(sessions, servers, pools, step);
+            return;
+        }
         HostState::Alive { .. } => {}
     }
     for pool in table.iter_mut() {
