@@ -73,8 +73,8 @@ pub(crate) fn probed(
     workers: u16,
     actions: &mut Actions,
 ) {
+    // It answers, and does not let the prober in: its role stays what it was.
     if observed.upstream.state == (HostState::Alive { role: None }) {
-        // The prober is not let in. What servers have shown at their logins holds.
         observed.upstream.state = HostState::Alive { role: upstreams.get(&observed.host).role() };
     }
     if let Some(origin) = origin
