@@ -11,7 +11,7 @@ use machine::mail::ToWorker;
 use machine::observe::{About, Fact, Level, Topic};
 use machine::primaries::{Decision, Origin, Why, Writes};
 use machine::sabotage::{Fault, does};
-use machine::upstreams::{HostState, Noted, Observed, Upstream, Upstreams};
+use machine::upstreams::{HostRole, HostState, Noted, Observed, Upstream, Upstreams};
 use units::{Time, WorkerId};
 
 /// A host was observed. All `workers` are sent the state that holds now: also if there is a later observation than this one, which the
@@ -77,6 +77,10 @@ pub(crate) fn probed(
     if observed.upstream.state == (HostState::Alive { role: None }) {
         observed.upstream.state = HostState::Alive { role: upstreams.get(&observed.host).role() };
     }
+    let origin = origin.map(|origin| match does(settings, Fault::ForgetTimelines) {
+        true => Origin { timeline: None, ..origin },
+        false => origin,
+    });
     if let Some(origin) = origin
         && let Some(system) = upstreams.note_origin(&observed.host, origin)
     {
@@ -87,6 +91,13 @@ pub(crate) fn probed(
         actions.tell(Fact::new(Level::Warning, Topic::General, About::Pooler, text));
     }
     note(upstreams, settings, now, &observed, workers, actions);
+    if does(settings, Fault::TakeSilenceForPromotion) && observed.upstream.is_silent() {
+        let state = HostState::Alive { role: Some(HostRole::Primary) };
+        let others: Vec<Arc<Address>> = upstreams.iter().map(|(host, _)| Arc::new(host.clone())).collect();
+        for host in others.into_iter().filter(|host| *host != observed.host) {
+            note(upstreams, settings, now, &Observed { host, upstream: Upstream::new(now, state) }, workers, actions);
+        }
+    }
 }
 
 /// A worker in the place of one that has panicked is sent the state of each host that was tried, and what was decided.

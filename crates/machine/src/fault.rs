@@ -67,11 +67,21 @@ pub enum Sabotage {
     ForgetLostBlock,
     /// In such a block ROLLBACK TO a savepoint succeeds, as if the savepoint were there (breaks I26).
     KeepSavepoints,
+    /// A server that was lent is not compared with the decision about the primary (breaks I20).
+    LinkLentAnywhere,
+    /// The coordinator does not know timelines, so any host that accepts writes is a successor (breaks I21).
+    ForgetTimelines,
+    /// A host that does not answer is followed by the other ones, whatever these are (breaks I21, I19).
+    TakeSilenceForPromotion,
+    /// Clients are held for a host though failover_wait is over (breaks I22).
+    HoldForEver,
+    /// Servers at a host that does not answer are kept (breaks I23).
+    KeepSilentServers,
 }
 
 #[cfg(debug_assertions)]
 impl Sabotage {
-    pub const ALL: [Sabotage; 31] = [
+    pub const ALL: [Sabotage; 36] = [
         Sabotage::ReleaseAtFirstReady,
         Sabotage::ForwardLateCancel,
         Sabotage::LoseLentServer,
@@ -103,6 +113,11 @@ impl Sabotage {
         Sabotage::TakeAnyRole,
         Sabotage::ForgetLostBlock,
         Sabotage::KeepSavepoints,
+        Sabotage::LinkLentAnywhere,
+        Sabotage::ForgetTimelines,
+        Sabotage::TakeSilenceForPromotion,
+        Sabotage::HoldForEver,
+        Sabotage::KeepSilentServers,
     ];
 }
 
@@ -135,4 +150,9 @@ pub enum Fault {
     TakeAnyRole,
     ForgetLostBlock,
     KeepSavepoints,
+    LinkLentAnywhere,
+    ForgetTimelines,
+    TakeSilenceForPromotion,
+    HoldForEver,
+    KeepSilentServers,
 }

@@ -9,6 +9,7 @@ use machine::work::Job;
 use units::ConnId;
 
 use crate::link::LinkId;
+use crate::plan::hosts::Place;
 
 /// A future event.
 #[derive(Debug)]
@@ -74,7 +75,22 @@ pub(crate) enum Happening {
     /// A host goes down, or a name moves.
     Wander,
     /// This host of a database is promoted.
-    Promoted(usize, usize),
+    Promoted(Place),
+    /// This host answers again. It was frozen since then.
+    Thawed(Place),
+    /// It is restarted as a standby.
+    Demoted(Place),
+    /// It is looked whether servers at a frozen host are closed in time.
+    Vigil(Place),
+    /// Half a second after the primary of a database was decided: no server is open at another host. When it was decided.
+    Fenced(usize, u64),
+    /// The prober asks a host, unless it is to do so at another time.
+    Probe {
+        place: Place,
+        at: u64,
+    },
+    /// It has the answer, or has waited for long enough.
+    Probed(Place),
     /// Half a second after a database's name has moved: nobody is idle where it was. When it moved.
     Moved(usize, u64),
     /// Check whether the last faults are over and the last clients gone.

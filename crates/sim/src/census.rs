@@ -154,6 +154,26 @@ census! {
         waits_asked = "waits_asked",
     }
 
+    /// Hosts, where databases have two.
+    hosts: HostCounts {
+        /// Letters of the prober, those of them that tell of a silent host, and answers that came late.
+        probes = "probes",
+        silent = "hosts_silent",
+        late_answers = "probes_answered_late",
+        freezes = "freezes",
+        promotions = "promotions",
+        /// Primaries that were frozen, and woke up when another host had been promoted.
+        zombies = "zombies",
+        /// Other hosts that the coordinator has chosen.
+        epochs = "epochs",
+        /// Requests that were refused at failover_wait.
+        held = "held",
+        /// Servers that were closed as their hosts did not answer.
+        closed_silent = "closed_silent",
+        /// Times that it was checked that no server is open at another host than the primary.
+        fenced = "fenced",
+    }
+
     /// What the checks have checked.
     checks: CheckCounts {
         /// Waiting clients, summed over all checks.

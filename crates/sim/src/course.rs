@@ -42,6 +42,8 @@ pub(crate) struct Course {
     pub(crate) stage: Stage,
     /// When a server last died, or a login at PostgreSQL last failed.
     trouble_at: Option<u64>,
+    /// Until then a database may be without a host that can be used.
+    troubled_until: u64,
     /// When a worker last panicked.
     fault_at: Option<u64>,
     pub(crate) census: Census,
@@ -57,6 +59,7 @@ impl Course {
             agenda: Agenda::default(),
             stage: Stage::Working,
             trouble_at: None,
+            troubled_until: 0,
             fault_at: None,
             census: Census { world: WorldCounts { worlds: 1, ..WorldCounts::default() }, ..Census::default() },
             trace,
@@ -91,7 +94,19 @@ impl Course {
         self.trouble_at = Some(self.now());
     }
 
+    /// Something goes wrong there for so long.
+    pub(crate) fn note_trouble_until(&mut self, until: u64) {
+        self.note_trouble();
+        self.troubled_until = self.troubled_until.max(until);
+    }
+
     pub(crate) fn trouble_at(&self) -> Option<u64> {
+        let lasting = Some(self.now().min(self.troubled_until)).filter(|at| *at > 0);
+        self.trouble_at.max(lasting)
+    }
+
+    /// The same without what is known to last.
+    pub(crate) fn struck_at(&self) -> Option<u64> {
         self.trouble_at
     }
 

@@ -11,6 +11,7 @@
 //! | `link`, `network`, `asked` | connections: buffers, delays, pieces, ends, breaks; the pooler's requests on them |
 //! | `machines`, `pooler` | the machines, each with the parts that its thread would have; machines with their connections |
 //! | `curve`, `working` | a PostgreSQL with a best number of servers, and its wait events |
+//! | `history` | the hosts of databases with two |
 //! | `postgres`, `process`, `backend`, `trouble` | the model PostgreSQL, its processes, their sessions, its failures |
 //! | `statement`, `command`, `tokens` | the clients' statements, and the model's parser |
 //! | `state`, `settings`, `shared` | the state of a session, and the state that all share |
@@ -40,6 +41,7 @@ pub mod contest;
 pub mod course;
 mod crowd;
 pub mod curve;
+mod history;
 pub mod link;
 mod machines;
 mod network;

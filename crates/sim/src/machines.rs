@@ -392,6 +392,12 @@ impl Machines {
         self.deliver(course, node, Letter { from: node, at, mail, carrying: None, returned: false });
     }
 
+    /// Mail from the prober to the coordinator.
+    pub(crate) fn deliver_from_prober(&mut self, course: &mut Course, delay: u64, mail: Mail) {
+        let at = self.arrival(course.now(), u16::MAX - 1, COORDINATOR, delay);
+        self.deliver(course, COORDINATOR, Letter { from: COORDINATOR, at, mail, carrying: None, returned: false });
+    }
+
     /// Mail from an operator to all machines, one after another.
     pub(crate) fn deliver_to_all(&mut self, course: &mut Course, mail: impl Fn(Place) -> Mail) {
         self.deliver_to_some(course, |place| Some(mail(place)));

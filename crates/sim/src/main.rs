@@ -15,7 +15,7 @@ use sim::census::Census;
 use sim::run;
 use sim::wishes::Wishes;
 
-const USAGE: &str = "usage: sim [--seed N] [--seeds COUNT] [--steps M] [--workers W] [--time SECONDS] [--calm] [--shares] [--classes] [--promises] [--panics] [--sizes] [--fidelity NAME] [--set NAME=VALUE] [--keep-going] [--verbose] [--hashes] [--sabotage NAME]";
+const USAGE: &str = "usage: sim [--seed N] [--seeds COUNT] [--steps M] [--workers W] [--time SECONDS] [--calm] [--shares] [--classes] [--promises] [--hosts] [--panics] [--sizes] [--fidelity NAME] [--set NAME=VALUE] [--keep-going] [--verbose] [--hashes] [--sabotage NAME]";
 
 #[derive(Debug, Default)]
 struct Arguments {
@@ -185,6 +185,7 @@ fn parse(mut words: impl Iterator<Item = String>) -> Result<Arguments, String> {
             "--classes" => arguments.wishes.classes = true,
             "--panics" => arguments.wishes.panics = true,
             "--promises" => arguments.wishes.promises = true,
+            "--hosts" => arguments.wishes.hosts = true,
             "--sizes" => arguments.wishes.sizes = Some(PoolSize::Auto),
             "--fidelity" => {
                 let name = words.next().ok_or("--fidelity wants a name")?;

@@ -44,6 +44,10 @@ impl Postgres {
         now < self.down_until[usize::from(database)]
     }
 
+    pub(crate) fn is_starting(&self, database: u16, now: u64) -> bool {
+        now < self.starting_until[usize::from(database)]
+    }
+
     /// The reason for which logins are refused now, if any.
     pub(crate) fn turns_away(&self, database: u16, now: u64) -> Option<LoginRefusal> {
         if now < self.starting_until[usize::from(database)] {

@@ -93,6 +93,9 @@ pub fn replay(wishes: &Wishes) -> String {
     if wishes.promises {
         command += " --promises";
     }
+    if wishes.hosts {
+        command += " --hosts";
+    }
     if wishes.panics {
         command += " --panics";
     }

@@ -34,6 +34,12 @@ pub fn shows_as(fault: Sabotage) -> &'static [u8] {
         Sabotage::TakeAnyRole => &[19],
         // A client in a block that has failed gets the answer of one that has not.
         Sabotage::ForgetLostBlock | Sabotage::KeepSavepoints => &[11, 26],
+        Sabotage::LinkLentAnywhere => &[20],
+        Sabotage::ForgetTimelines => &[21],
+        // A standby is chosen, and its servers are refused as what they are.
+        Sabotage::TakeSilenceForPromotion => &[21, 19],
+        Sabotage::HoldForEver => &[22],
+        Sabotage::KeepSilentServers => &[23],
         Sabotage::ForgiveIdleTransactions | Sabotage::RemoveSilently => &[8],
     }
 }

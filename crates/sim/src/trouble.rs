@@ -3,8 +3,10 @@
 use crate::agenda::Happening;
 use crate::course::Course;
 use crate::link::{Leaving, ProcessName};
+use crate::plan::hosts::Place;
 use crate::pooler::Pooler;
 use crate::postgres::Postgres;
+use crate::process::Process;
 
 /// Makes one failure and schedules the next.
 pub(crate) fn happen(course: &mut Course, postgres: &mut Postgres, pooler: &mut Pooler) {
@@ -82,7 +84,16 @@ fn restart(course: &mut Course, postgres: &mut Postgres, pooler: &mut Pooler) {
 
 /// Ends all processes of one database.
 pub(crate) fn end_all(course: &mut Course, postgres: &mut Postgres, pooler: &mut Pooler, database: u16) {
-    let here = postgres.serving().filter(|process| process.database == database);
+    end_those(course, postgres, pooler, |process| process.database == database);
+}
+
+/// Ends all processes of one host.
+pub(crate) fn end_all_at(course: &mut Course, postgres: &mut Postgres, pooler: &mut Pooler, place: Place) {
+    end_those(course, postgres, pooler, |process| process.place() == place);
+}
+
+fn end_those(course: &mut Course, postgres: &mut Postgres, pooler: &mut Pooler, are_these: impl Fn(&Process) -> bool) {
+    let here = postgres.serving().filter(|process| are_these(process));
     let doomed: Vec<ProcessName> = here.map(|process| process.name()).collect();
     for name in doomed {
         kill(course, postgres, pooler, name);

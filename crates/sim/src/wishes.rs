@@ -20,6 +20,8 @@ pub struct Wishes {
     pub sizes: Option<PoolSize>,
     /// Worlds that test the features in `promises` come four times as often.
     pub promises: bool,
+    /// Databases have two hosts, which change their roles, freeze and fail.
+    pub hosts: bool,
     /// Workers panic.
     pub panics: bool,
     /// The fidelity of pools; `None`: the seed decides.

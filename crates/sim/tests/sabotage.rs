@@ -39,6 +39,15 @@ const PROMISED: [Sabotage; 13] = [
     Sabotage::ReadSuspended,
 ];
 
+/// Faults that show only where hosts change their roles, freeze and fail.
+const OF_HOSTS: [Sabotage; 5] = [
+    Sabotage::LinkLentAnywhere,
+    Sabotage::ForgetTimelines,
+    Sabotage::TakeSilenceForPromotion,
+    Sabotage::HoldForEver,
+    Sabotage::KeepSilentServers,
+];
+
 fn is_caught_by(fault: Sabotage, seed: u64) -> bool {
     // Most worlds have no classes.
     let classes = matches!(fault, Sabotage::OldestOfAnyClass | Sabotage::LendWhatWasLent);
@@ -46,9 +55,11 @@ fn is_caught_by(fault: Sabotage, seed: u64) -> bool {
     let hears = matches!(fault, Sabotage::UnlistenForAll | Sabotage::WithholdNews | Sabotage::CancelCommits);
     let fidelity = hears.then_some(Fidelity::Transparent);
     // A server must travel.
-    let workers = (fault == Sabotage::RejuvenateLent).then_some(4);
+    let workers = matches!(fault, Sabotage::RejuvenateLent | Sabotage::LinkLentAnywhere).then_some(4);
     let promises = PROMISED.contains(&fault);
-    let wishes = Wishes { seed, classes, promises, fidelity, workers, sabotage: Some(fault), ..Wishes::default() };
+    let hosts = OF_HOSTS.contains(&fault);
+    let wishes =
+        Wishes { seed, classes, promises, hosts, fidelity, workers, sabotage: Some(fault), ..Wishes::default() };
     let failure = run::run(&wishes, false, false).failure;
     failure.is_some_and(|failure| shows_as(fault).contains(&failure.invariant))
 }

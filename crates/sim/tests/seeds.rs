@@ -47,6 +47,30 @@ fn eight_workers() {
     run_all(2_000..2_250, |seed| Wishes { seed, workers: Some(8), steps: Some(8_000), ..Wishes::default() });
 }
 
+/// Hosts change their roles, freeze, and wake up as primaries of before (I20 to I23).
+#[test]
+fn hosts_freeze_and_fail() {
+    for fidelity in [Fidelity::Classic, Fidelity::Transparent] {
+        let census =
+            run_all(1..150, |seed| Wishes { seed, hosts: true, fidelity: Some(fidelity), ..Wishes::default() });
+        let counts = census.hosts;
+        assert!(counts.zombies > 100 && counts.epochs > 100 && counts.fenced > 100, "{counts:?}");
+        assert!(counts.held > 100 && counts.closed_silent > 10, "{counts:?}");
+    }
+}
+
+/// Worlds that failed by faults of the pooler. An old primary was chosen again when its successor failed, whose timeline the prober had not seen
+/// yet (I21). Clients were held for ever, as the silent primary and its standby were tried in turn (I22). A client that replicates got an ERROR
+/// before it was let in (I8).
+#[test]
+fn worlds_with_hosts_that_failed() {
+    let worlds =
+        [(304, Fidelity::Transparent), (451, Fidelity::Classic), (475, Fidelity::Classic), (95, Fidelity::Transparent)];
+    for (seed, fidelity) in worlds {
+        run_all(seed..seed + 1, |seed| Wishes { seed, hosts: true, fidelity: Some(fidelity), ..Wishes::default() });
+    }
+}
+
 /// Worlds that failed by a fault of a check: a session waited while SUSPEND was in force (I6), and the pooler closed the connection of a slow
 /// client that had sent Terminate (I8).
 #[test]

@@ -67,7 +67,32 @@ fn eligible(pool: &PoolSnapshot) -> u32 {
     pool.clients.waiting.saturating_sub(beyond)
 }
 
+/// Whether nothing but its pool's size keeps a server from being opened in time.
+pub(super) fn opens_in_time(view: &WorldView<'_>) -> bool {
+    let (plan, settings) = (view.plan, &view.plan.settings);
+    let capped = settings.global.pools.max_user_connections > 0
+        || settings.global.pools.max_server_connections > 0
+        || settings
+            .databases
+            .values()
+            .chain(&settings.fallback)
+            .any(|database| database.settings.max_db_connections.is_some());
+    if capped || crate::classes::have_maximum(settings) || plan.is_changed() || view.stage != Stage::Working {
+        return false;
+    }
+    // In bad weather a login may exceed its timeout again and again.
+    let weather = &plan.weather;
+    let slowest = weather.delay_max * if weather.late > 0 { 100 } else { 1 };
+    let given = settings.global.servers.server_connect_timeout.unwrap_or_default().as_micros() as u64;
+    weather.pieces < 300 && 40 * slowest <= given
+}
+
 impl Beside {
+    /// When a pool last could not open another server.
+    pub(super) fn full_at(&self, pool: PoolId) -> u64 {
+        self.full.get(&pool).map_or(0, |full| full.size_at)
+    }
+
     /// Whether the first clients of any pool wait until side effects have been read.
     pub(super) fn any_pool_reads_side_effects(&self, view: &WorldView<'_>) -> bool {
         self.pools.keys().any(|&(pool, worker)| awaits_side_effects(view, worker, pool))
@@ -123,24 +148,10 @@ impl Beside {
     /// A session that has waited longer than it takes to open a server, although one may be opened and nothing went
     /// wrong meanwhile. For a server of the reserve, after reserve_pool_timeout.
     fn unopened(&self, view: &WorldView<'_>, worker: u16, snapshot: &Snapshot) -> Option<String> {
-        let (plan, settings) = (view.plan, &view.plan.settings);
-        let capped = settings.global.pools.max_user_connections > 0
-            || settings.global.pools.max_server_connections > 0
-            || settings
-                .databases
-                .values()
-                .chain(&settings.fallback)
-                .any(|database| database.settings.max_db_connections.is_some());
-        if capped || crate::classes::have_maximum(settings) || plan.is_changed() || view.stage != Stage::Working {
+        if !opens_in_time(view) {
             return None;
         }
-        // In bad weather a login may exceed its timeout again and again.
-        let weather = &plan.weather;
-        let slowest = weather.delay_max * if weather.late > 0 { 100 } else { 1 };
-        let given = settings.global.servers.server_connect_timeout.unwrap_or_default().as_micros() as u64;
-        if weather.pieces >= 300 || 40 * slowest > given {
-            return None;
-        }
+        let settings = &view.plan.settings;
         let opening = settings.global.servers.server_connect_timeout.unwrap_or_default()
             + settings.global.servers.server_login_retry;
         let limit = opening.as_micros() as u64 + OPENING_US;

@@ -11,8 +11,30 @@ use crate::course::Finding;
 /// How long after an observation all copies have it, late letters and long rounds included.
 const KNOWN_US: u64 = 500_000;
 
+/// How late an answer of the prober may be that is no news when it comes.
+const LATE_US: u64 = 100_000;
+
+/// An answer of the prober came long after its question, and is as old as that.
+#[derive(Copy, Clone, Debug, Default)]
+pub(crate) struct Late {
+    until: u64,
+}
+
+impl Late {
+    /// The coordinator gets an observation at that time.
+    pub(crate) fn told(&mut self, at: u64, observed_at: u64) {
+        if observed_at + LATE_US < at {
+            self.until = self.until.max(at + KNOWN_US);
+        }
+    }
+
+    pub(crate) fn check(&self, view: &WorldView<'_>, number: u16, counts: &mut CheckCounts) -> Result<(), Finding> {
+        if view.now < self.until { Ok(()) } else { check(view, number, counts) }
+    }
+}
+
 /// Compares a worker's copy with the first worker's.
-pub(crate) fn check(view: &WorldView<'_>, number: u16, counts: &mut CheckCounts) -> Result<(), Finding> {
+fn check(view: &WorldView<'_>, number: u16, counts: &mut CheckCounts) -> Result<(), Finding> {
     let (Some(worker), Some(first)) = (original(view, number), original(view, 0)) else { return Ok(()) };
     let (worker, first) = (worker.view(), first.view());
     for ((host, copy), (same_host, other)) in worker.upstreams().iter().zip(first.upstreams().iter()) {

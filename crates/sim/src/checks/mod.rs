@@ -19,6 +19,11 @@
 //! | I15 sizes | `i15_sizes`; whether they are the best ones, in worlds made for it |
 //! | I16 orders | in `world/orders` and `world/hosts` |
 //! | I17 hosts | `i17_hosts`: the workers' copies |
+//! | I19 roles | `i19_roles`: what comes to a standby |
+//! | I20 fence | `i20_fence`: what is sent, and which servers are open |
+//! | I21 calm | `i21_calm`: each decision about a primary |
+//! | I22 held | `i22_held`: who waits, while no host can be used and when one can |
+//! | I23 silent | `i23_silent`: servers at a frozen host, and those that are closed as theirs does not answer |
 
 pub(crate) mod i01_one_link;
 pub(crate) mod i04_cancels;
@@ -43,6 +48,10 @@ pub(crate) mod i14_classes;
 pub(crate) mod i15_sizes;
 pub(crate) mod i17_hosts;
 pub(crate) mod i19_roles;
+pub(crate) mod i20_fence;
+pub(crate) mod i21_calm;
+pub(crate) mod i22_held;
+pub(crate) mod i23_silent;
 mod world_view;
 
 use std::sync::Arc;
@@ -79,6 +88,7 @@ pub(crate) struct Checks {
     sizes: i15_sizes::Sizes,
     minimum: i12_minimum::Minimum,
     statistics: i12_statistics::Statistics,
+    pub(crate) hosts: i17_hosts::Late,
     /// Settings that were in force before, in the order in which they were replaced.
     replaced: Vec<Replaced>,
     /// How much was checked.
@@ -166,7 +176,8 @@ impl Checks {
         i08_removed::check(view, self.replaced.last().map(|replaced| replaced.at), snapshot)?;
         i10_memory::check(view, worker, snapshot)?;
         i12_copies::check(view, worker, snapshot)?;
-        i17_hosts::check(view, worker, &mut self.counts)?;
+        self.hosts.check(view, worker, &mut self.counts)?;
+        i22_held::check(view, snapshot, &self.beside)?;
         self.statistics.check(view, worker, snapshot)?;
         self.shares.check(view, worker, snapshot, &mut self.counts)?;
         let awaits_side_effects = self.beside.any_pool_reads_side_effects(view);

@@ -2,6 +2,7 @@
 
 use crate::course::{Course, Stage};
 use crate::crowd::Crowd;
+use crate::history::History;
 use crate::machines::Machines;
 use crate::network::Network;
 use crate::plan::Plan;
@@ -15,10 +16,14 @@ pub(crate) struct WorldView<'w> {
     pub(crate) stage: Stage,
     /// When a server last died, or a login at PostgreSQL last failed.
     pub(crate) trouble_at: Option<u64>,
+    /// The same without what is known to last.
+    pub(crate) struck_at: Option<u64>,
     pub(crate) network: &'w Network,
     pub(crate) machines: &'w Machines,
     pub(crate) postgres: &'w Postgres,
     pub(crate) crowd: &'w Crowd,
+    /// Of each database, where they have two hosts.
+    pub(crate) histories: &'w [History],
 }
 
 impl<'w> WorldView<'w> {
@@ -27,6 +32,7 @@ impl<'w> WorldView<'w> {
         pooler: &'w Pooler,
         postgres: &'w Postgres,
         crowd: &'w Crowd,
+        histories: &'w [History],
     ) -> WorldView<'w> {
         WorldView {
             plan: &course.plan,
@@ -37,6 +43,8 @@ impl<'w> WorldView<'w> {
             machines: &pooler.machines,
             postgres,
             crowd,
+            struck_at: course.struck_at(),
+            histories,
         }
     }
 }

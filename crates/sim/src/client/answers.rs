@@ -20,6 +20,9 @@ use crate::plan::Plan;
 /// before a client sends it a request.
 const TROUBLE_US: u64 = 30_000_000;
 
+/// How the error at `failover_wait` begins.
+const NO_HOST: &[u8] = b"no server can be opened: ";
+
 impl Client {
     /// Handles every whole message that has come.
     pub(super) fn progress(&mut self, facts: Circumstances, plan: &Plan, census: &mut Census) -> Result<(), Finding> {
@@ -97,6 +100,7 @@ impl Client {
             census.statements.queries += 1;
             self.talk.twin.note_ready();
         }
+        census.hosts.held += u64::from(is_held_too_long(message, body, facts));
         let is_lost = self.losses.is_lost || self.is_loss(message, body, facts, plan);
         if is_lost || self.losses.is_in_block {
             self.judge_lost_block(message, body)?;
@@ -149,7 +153,7 @@ impl Client {
 
     /// An error that says that the server is gone, where there was trouble, or where it was closed for a statement that does not end.
     fn is_loss(&self, message: u8, body: &[u8], facts: Circumstances, plan: &Plan) -> bool {
-        if self.is_given_up(message, body, facts, plan) {
+        if self.is_given_up(message, body, facts, plan) || is_held_too_long(message, body, facts) {
             return true;
         }
         if !self.who.may_lose(plan) || facts.trouble_at.is_none() {
@@ -258,6 +262,7 @@ impl Client {
             return Err((5, "PostgreSQL's own refusal for too many clients reached a client".to_owned()));
         }
         census.clients.refused += 1;
+        census.hosts.held += u64::from(fields.message().is_some_and(|words| words.starts_with(NO_HOST)));
         self.fatal_error = Some(error);
         Ok(())
     }
@@ -367,6 +372,13 @@ impl Client {
 /// Whether a lost server's error has this code: what may have been committed has another one than what was not.
 fn is_of_loss(code: &[u8]) -> bool {
     code == b"08006" || code == b"08007" || code == b"40001" || code.starts_with(b"57P")
+}
+
+/// Whether a request was refused as no server could be opened for it, where there was trouble.
+fn is_held_too_long(message: u8, body: &[u8], facts: Circumstances) -> bool {
+    let fields = Fields::decode(body);
+    let is_of_hosts = fields.message().is_some_and(|words| words.starts_with(NO_HOST));
+    message == tag::ERROR && is_of_hosts && fields.code() == Some(b"57P03") && facts.trouble_at.is_some()
 }
 
 /// Whether a failed login of a server, or one that did not come about, has this code.

@@ -107,6 +107,10 @@ pub struct Plan {
     pub promises: Promises,
     /// For each database and each of its two hosts, whether the host is a standby. Empty: hosts have no roles.
     pub standbys: Vec<[bool; 2]>,
+    /// Who asks hosts, if anybody does.
+    pub probing: Option<hosts::Probing>,
+    /// Per mille of the servers that are lent and are long on their way.
+    pub late_loans: u32,
     set: Overrides,
 }
 
@@ -158,6 +162,8 @@ impl Plan {
             },
             promises: Promises::default(),
             standbys: Vec::new(),
+            probing: None,
+            late_loans: 0,
             set: wishes.set.clone(),
         };
         if crate::contest::is_wished(wishes) {
@@ -174,7 +180,7 @@ impl Plan {
         if !is_plain {
             plan.faults.panics = panics(wishes);
             plan.faults.old_clock = old_clock(wishes.seed);
-            plan.spread();
+            plan.spread(wishes.hosts);
             plan.limit_uses();
         }
         plan.promise();

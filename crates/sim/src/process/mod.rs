@@ -122,6 +122,19 @@ impl Process {
         self.name.number
     }
 
+    /// The host that it is at.
+    pub(crate) fn place(&self) -> Place {
+        Place { database: usize::from(self.database), host: self.host }
+    }
+
+    /// It reports that its standby has been promoted, once it waits for its client.
+    pub(crate) fn report_role(&mut self) {
+        if self.in_hot_standby == Some(true) && self.may_notify() {
+            self.in_hot_standby = Some(false);
+            ParameterStatus { name: b"in_hot_standby", value: b"off" }.encode(self.pipe.say());
+        }
+    }
+
     pub(crate) fn pid(&self) -> i32 {
         self.key.0
     }
@@ -391,6 +404,7 @@ impl Process {
     }
 
     fn welcome(&mut self, course: &mut Course) {
+        self.in_hot_standby = course.plan.is_standby(self.place());
         let out = self.pipe.say();
         Authentication::Ok.encode(out);
         let values = self.backend.session().values();
@@ -399,8 +413,6 @@ impl Process {
             ParameterStatus { name: name.as_bytes(), value: value.as_bytes() }.encode(out);
         }
         ParameterStatus { name: b"server_version", value: b"18.0" }.encode(out);
-        let place = Place { database: usize::from(self.database), host: self.host };
-        self.in_hot_standby = course.plan.is_standby(place);
         if let Some(in_hot_standby) = self.in_hot_standby {
             let value = if in_hot_standby { &b"on"[..] } else { b"off" };
             ParameterStatus { name: b"in_hot_standby", value }.encode(out);

@@ -13,6 +13,7 @@ mod hosts;
 mod orders;
 mod panics;
 mod peers;
+mod prober;
 mod rounds;
 mod siblings;
 
@@ -70,6 +71,7 @@ pub struct World {
     /// What the administrator orders.
     orders: orders::Administrator,
     hosts: hosts::Hosts,
+    prober: prober::Prober,
 }
 
 impl World {
@@ -79,7 +81,7 @@ impl World {
         let panics = Random::new(plan.seed ^ 0x7061_6e69_6373);
         let clocks = Random::new(plan.seed ^ 0x636c_6f63_6b73);
         let orders = orders::Administrator::new(plan.seed);
-        let hosts = hosts::Hosts::new(&plan);
+        let (hosts, prober) = (hosts::Hosts::new(&plan), prober::Prober::new(&plan));
         let mut course = Course::new(plan, trace);
         let (mut pooler, crowd) = (Pooler::new(&mut course), Crowd::new(course.plan.extent.visits));
         begin(&mut course, &mut pooler, crowd.visits_left());
@@ -100,6 +102,7 @@ impl World {
             clocks,
             orders,
             hosts,
+            prober,
         }
     }
 
@@ -108,6 +111,7 @@ impl World {
     /// # Errors
     /// The first invariant that did not hold.
     pub fn run(&mut self) -> Result<(), Failure> {
+        prober::begin(self);
         while self.course.stage != Stage::Done {
             let Some(what) = self.course.next() else {
                 self.course
@@ -141,7 +145,10 @@ impl World {
             Happening::Secured { node, conn } => pooler.machines.secure(course, node, conn),
             Happening::Computed { node, conn, job } => pooler.machines.compute(course, node, conn, *job),
             Happening::Sibling(link) => siblings::awake(self, link),
-            Happening::Strike { link, pid, secret } => self.strike(link, pid, secret),
+            Happening::Strike { link, pid, secret } => match hosts::thaws_at(self, link) {
+                Some(until) => self.course.at(until, Happening::Strike { link, pid, secret }),
+                None => self.strike(link, pid, secret),
+            },
             Happening::CancelEnded { index, number, is_cut } => siblings::cancel_ended(self, (index, number), is_cut),
             Happening::Visit => self.visit(),
             Happening::Reload => self.reload(),
@@ -151,7 +158,13 @@ impl World {
             Happening::Relieved(since) => orders::check_relieved(self, since),
             Happening::Review => orders::review(self),
             Happening::Wander => hosts::wander(self),
-            Happening::Promoted(database, host) => hosts::promote(self, database, host),
+            Happening::Promoted(place) => hosts::promote(self, place),
+            Happening::Thawed(place) => hosts::thaw(self, place),
+            Happening::Demoted(place) => hosts::demote(self, place),
+            Happening::Vigil(place) => hosts::check_silent(self, place),
+            Happening::Fenced(database, since) => hosts::check_fenced(self, database, since),
+            Happening::Probe { place, at } => prober::ask(self, place, at),
+            Happening::Probed(place) => prober::answered(self, place),
             Happening::Moved(database, since) => hosts::check_left(self, database, since),
             Happening::Trouble => trouble::happen(course, postgres, pooler),
             Happening::Closing => {}

@@ -8,7 +8,7 @@ use units::{ConnId, Kind};
 use wire::backend::Status;
 use wire::frontend::tag;
 
-use super::{World, orders, siblings};
+use super::{World, hosts, orders, siblings};
 use crate::agenda::Happening;
 use crate::backend::Progress;
 use crate::checks::{i04_cancels, i19_roles};
@@ -84,6 +84,13 @@ impl World {
 
     pub(super) fn process_awakes(&mut self, index: u32, number: u32) {
         let Some(mut process) = self.postgres.take(ProcessName { index, number }) else { return };
+        if let Some(until) = hosts::thaws_at(self, process.link) {
+            self.postgres.put_back(process);
+            return self.course.at(until, Happening::Process { index, number });
+        }
+        if self.course.plan.is_standby(process.place()) == Some(false) {
+            process.report_role();
+        }
         let ends = self.serve(&mut process);
         let World { course, crowd, postgres, book, .. } = self;
         for complaint in [process.backend.take_complaint(), book.borrow_mut().take_complaint()].into_iter().flatten() {

@@ -7,12 +7,12 @@
 use machine::{Action, Actions, Event, Hangup, Mail, Secured, Source, ToCoordinator, ToWorker};
 use units::{ConnId, Kind};
 
-use super::hosts::Manner;
 use super::panics::{self, AtStake};
-use super::{World, orders, siblings};
+use super::{World, hosts, orders, prober, siblings};
 use crate::agenda::Happening;
-use crate::checks::{Checks, WorldView, i08_last_words, i10_memory, i14_classes};
+use crate::checks::{Checks, WorldView, i08_last_words, i10_memory, i14_classes, i20_fence};
 use crate::course::{Course, Finding};
+use crate::history::Manner;
 use crate::link::{LinkId, Peer};
 use crate::machines::Letter;
 use crate::network::Network;
@@ -67,8 +67,8 @@ impl World {
         if self.course.failure().is_some() {
             return;
         }
-        let World { course, pooler, crowd, postgres, checks, .. } = self;
-        let checked = check(checks, &WorldView::new(course, pooler, postgres, crowd));
+        let World { course, pooler, crowd, postgres, checks, hosts, .. } = self;
+        let checked = check(checks, &WorldView::new(course, pooler, postgres, crowd, &hosts.histories));
         course.judge(checked);
     }
 
@@ -272,9 +272,13 @@ impl World {
                     unreachable!("in no world another process takes over")
                 }
                 Action::Report { ticket, snapshot } => self.reported(node, ticket, *snapshot),
+                Action::Probe { host } => prober::urge(self, &host),
                 // Its hosts have addresses only.
-                Action::Trace(_) | Action::Probe { .. } | Action::DoubtName { .. } => {}
-                Action::Tell(fact) => course.trace.see(fact.text.as_bytes()),
+                Action::Trace(_) | Action::DoubtName { .. } => {}
+                Action::Tell(fact) => {
+                    course.trace.see(fact.text.as_bytes());
+                    hosts::check_closed(self, node, &fact);
+                }
             }
         }
         actions.put_back(list);
@@ -300,7 +304,11 @@ impl World {
             course.after(200, Happening::Break(id));
             return;
         }
-        if matches!(link.peer.who, Peer::Postgres { .. }) {
+        if let Peer::Postgres { process, .. } = link.peer.who {
+            let serving = process.and_then(|name| postgres.get(name.index)).filter(|process| process.link == id);
+            if let (Some(process), Some(worker)) = (serving, pooler.machines.node(node).worker()) {
+                course.judge(i20_fence::check_sent(&course.plan, worker, (process, link.down.is_empty()), bytes));
+            }
             note_request(course.now(), (&mut pooler.network, postgres), id, bytes);
         }
         let contest = course.plan.purpose.contest.as_ref().filter(|_| conn.kind() == Kind::Server);
@@ -394,7 +402,7 @@ impl World {
             Some(conn) => self.pooler.named(&mut self.course, node, conn, "Post"),
             None => None,
         };
-        let World { course, pooler, checks, .. } = self;
+        let World { course, pooler, checks, hosts, .. } = self;
         if let (Some(id), Some(conn)) = (link, carrying) {
             pooler.give_away(node, conn, id);
         }
@@ -410,12 +418,16 @@ impl World {
         course.census.network.lends += u64::from(lend);
         let forgets = matches!(mail, Mail::ToCoordinator(ToCoordinator::Forgotten { .. }));
         course.census.network.pools_forgotten += u64::from(forgets);
+        hosts::note_decision(course, hosts, &mail);
         let to = mail.place();
         let Some(receiver) = pooler.machines.find(to) else {
             course.fail(12, format!("mail to {to:?}, who does not exist"));
             return;
         };
-        let (late, random) = (course.plan.weather.late, &mut course.random);
+        let (mut late, random) = (course.plan.weather.late, &mut course.random);
+        if lend {
+            late = late.max(course.plan.late_loans);
+        }
         let delay = if random.chance(late) { random.range(100, 10_000) } else { random.range(1, 60) };
         let at = pooler.machines.arrival(now, node, receiver, delay);
         checks.strangers.departed(node, receiver, &mail);

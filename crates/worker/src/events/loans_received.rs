@@ -88,7 +88,7 @@ pub(crate) fn judge(servers: &mut Servers, pools: &Pools, plan: &Plan, conn: Con
         server.end_mut().close_when_released(CloseReason::DatabaseChanged);
     } else if plan.settings.orders.addresses.have_left(server.identity().host(), server.identity().address()) {
         server.end_mut().close_when_released(CloseReason::AddressLeft);
-    } else if hosts::is_left(pools, server) {
+    } else if hosts::is_left(pools, server) && !does(&plan.settings, Fault::LinkLentAnywhere) {
         server.end_mut().close_when_released(CloseReason::PrimaryElsewhere);
     } else if pools.upstreams.get(server.identity().host()).is_silent() {
         server.end_mut().close_when_released(CloseReason::HostSilent);

@@ -17,6 +17,7 @@ use std::sync::Arc;
 use connections::databases::Address;
 use link::server::{CloseReason, Server, ServerState};
 use machine::Action;
+use machine::sabotage::{Fault, does};
 use units::{ConnId, Time, limits};
 
 use crate::servers::closed_servers;
@@ -35,13 +36,14 @@ pub(crate) fn look(
         servers.iter().filter_map(|(conn, server)| Some((conn, owing_since(server)?))).collect();
     let again = (!owing.is_empty()).then(|| step.now + limits::SILENCE);
     let timeout = step.plan.settings.global.servers.host_timeout?;
+    let keeps = does(&step.plan.settings, Fault::KeepSilentServers);
     let mut suspected: BTreeSet<Arc<Address>> = BTreeSet::new();
     for (conn, since) in owing {
         let host = Arc::clone(servers[conn].identity().host());
         if step.now < since + limits::SILENCE {
             continue;
         }
-        if pools.upstreams.get(&host).is_silent() && since + timeout <= step.now {
+        if pools.upstreams.get(&host).is_silent() && since + timeout <= step.now && !keeps {
             lost_servers::break_server(sessions, servers, pools, step, conn, CloseReason::HostSilent);
         } else {
             suspected.insert(host);

@@ -7,6 +7,7 @@ use link::end_reason::EndReason;
 use link::pool::Pool;
 use link::server::{Chore, CloseReason, Group, Server, ServerState};
 use link::session::{Session, SessionState, WaitFor};
+use machine::Settings;
 use machine::sabotage::{Fault, does};
 use session_state::state::ListenerWait;
 use units::{ConnId, Time, limits};
@@ -83,7 +84,10 @@ impl Earliest {
 }
 
 /// Until when a client that has waited since then is held for want of a host.
-fn held_until(pool: &Pool, since: Time) -> Option<Time> {
+fn held_until(settings: &Settings, pool: &Pool, since: Time) -> Option<Time> {
+    if does(settings, Fault::HoldForEver) {
+        return None;
+    }
     // One of its servers may become free.
     let has_servers = pool.servers().count(Group::Linked) > 0 || !pool.servers().idle().is_empty();
     pool.opening().held_until(since, pool.rules().failover_wait()).filter(|_| !has_servers)
@@ -118,12 +122,12 @@ impl View<'_> {
                 earliest.add(since, rules?.query_wait_timeout(), Due::Refuse(Overdue::QueryWait));
                 earliest.add(since, rules?.query_timeout(), Due::Refuse(Overdue::Queued));
                 if !matches!(session.state(), SessionState::Opening { .. }) {
-                    earliest.add_at(held_until(pool?, since), Due::NoHost);
+                    earliest.add_at(held_until(self.settings, pool?, since), Due::NoHost);
                 }
             }
             SessionState::Waiting { since, notified, deadline_ms, wait_for, .. } => {
                 if wait_for == WaitFor::Server {
-                    earliest.add_at(held_until(pool?, since), Due::NoHost);
+                    earliest.add_at(held_until(self.settings, pool?, since), Due::NoHost);
                 }
                 let over = if rules?.follows() { Due::QueryTimeout } else { Due::Refuse(Overdue::Queued) };
                 earliest.add(since, rules?.query_wait_timeout(), Due::Refuse(Overdue::QueryWait));
