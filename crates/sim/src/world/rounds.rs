@@ -272,7 +272,9 @@ impl World {
                     unreachable!("in no world another process takes over")
                 }
                 Action::Report { ticket, snapshot } => self.reported(node, ticket, *snapshot),
-                Action::Probe { host } => prober::urge(self, &host),
+                Action::Probe { host, is_urgent: true } => prober::urge(self, &host),
+                // Each host is asked at rest, too.
+                Action::Probe { is_urgent: false, .. } => {}
                 // Its hosts have addresses only.
                 Action::Trace(_) | Action::DoubtName { .. } => {}
                 Action::Tell(fact) => {
