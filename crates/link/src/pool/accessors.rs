@@ -195,13 +195,7 @@ impl Pool {
         self.opening.leave_host(&self.database, host);
     }
 
-    /// Whether a server can be opened at another host, as far as is known.
-    #[must_use]
-    pub fn has_other_host(&self, host: &Address, upstreams: &Upstreams, now: Time) -> bool {
-        self.other_host(host, upstreams, now).is_some()
-    }
-
-    /// The same; and whether it is known to fit.
+    /// Whether a server can be opened at another host, and whether that one is known to fit. `None`: it cannot.
     #[must_use]
     pub fn other_host(&self, host: &Address, upstreams: &Upstreams, now: Time) -> Option<OtherHost> {
         self.opening.other_host(&self.database, host, upstreams, now)

@@ -211,7 +211,7 @@ impl View<'_> {
         let is_silent = matches!(server.state(), ServerState::Connecting) && server.identity().local().is_none();
         let other = |pool: &Pool| {
             let (host, connected_at) = (server.identity().host(), server.identity().connected_at());
-            pool.has_other_host(host, self.upstreams, connected_at)
+            pool.other_host(host, self.upstreams, connected_at).is_some()
         };
         is_silent && self.pools.get(server.pool()).is_some_and(other)
     }
