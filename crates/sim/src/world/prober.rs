@@ -47,7 +47,7 @@ const FIRST_SYSTEM: u64 = 7_000_000;
 
 /// What a question has led to.
 #[derive(Clone, Debug)]
-enum ProbeAnswer {
+enum Found {
     /// `None`: the prober is not let in.
     Alive(Option<Origin>),
     Failed,
@@ -62,7 +62,7 @@ struct Seat {
     /// The question that is to be asked next is asked then; others are out of date.
     next_at: u64,
     /// When it has asked the question whose answer it waits for, and what will come.
-    asked: Option<(u64, ProbeAnswer)>,
+    asked: Option<(u64, Found)>,
     has_failed: bool,
     /// When the first question was asked that was not answered.
     unanswered_since: Option<u64>,
@@ -145,36 +145,36 @@ pub(super) fn ask(world: &mut World, place: Place, at: u64) {
         world.course.census.hosts.late_answers += 1;
     }
     let is_cut = random.chance(5) && world.course.is_working();
-    let answer = if is_cut { ProbeAnswer::Failed } else { answer(world, place, asked_at) };
+    let answer = if is_cut { Found::Failed } else { answer(world, place, asked_at) };
     // It is sent again and again until the host takes it.
-    let again = if matches!(answer, ProbeAnswer::Silent) { world.prober.random.below(SENT_AGAIN_US) } else { 0 };
+    let again = if matches!(answer, Found::Silent) { world.prober.random.below(SENT_AGAIN_US) } else { 0 };
     let back_at = world.hosts.histories[place.database].answers_at(place.host, asked_at);
     let (takes, answer) = match back_at {
         None => (takes, answer),
         Some(back_at) if back_at + again + takes < asked_at + patience => {
             (back_at + again + takes - asked_at, self::answer(world, place, back_at))
         }
-        Some(_) => (patience, ProbeAnswer::Silent),
+        Some(_) => (patience, Found::Silent),
     };
     world.prober.seat(place).asked = Some((asked_at, answer));
     world.course.after(takes, Happening::Probed(place));
 }
 
 /// What a host answers that is not frozen.
-fn answer(world: &World, place: Place, now: u64) -> ProbeAnswer {
+fn answer(world: &World, place: Place, now: u64) -> Found {
     let World { course, postgres, hosts, .. } = world;
     match hosts.manner(place, now) {
-        Manner::Refuses => return ProbeAnswer::Failed,
-        Manner::Ignores => return ProbeAnswer::Silent,
+        Manner::Refuses => return Found::Failed,
+        Manner::Ignores => return Found::Silent,
         Manner::Accepts => {}
     }
     let database = place.database as u16;
     if postgres.is_down(database, now) || postgres.is_starting(database, now) {
-        return ProbeAnswer::Failed;
+        return Found::Failed;
     }
     let is_let_in = course.plan.probing.is_some_and(|probing| probing.is_let_in);
-    let Some(is_standby) = course.plan.is_standby(place).filter(|_| is_let_in) else { return ProbeAnswer::Alive(None) };
-    ProbeAnswer::Alive(Some(Origin {
+    let Some(is_standby) = course.plan.is_standby(place).filter(|_| is_let_in) else { return Found::Alive(None) };
+    Found::Alive(Some(Origin {
         role: HostRole::of(is_standby),
         system: Some(FIRST_SYSTEM + place.database as u64),
         timeline: Some(hosts.timeline(place)),
@@ -192,17 +192,17 @@ pub(super) fn answered(world: &mut World, place: Place) {
     let is_let_in = plan.probing.is_some_and(|probing| probing.is_let_in);
     let interval = if is_let_in { AT_REST_US } else { REFUSED_US };
     let seat = world.prober.seat(place);
-    let is_silent = matches!(answer, ProbeAnswer::Silent);
+    let is_silent = matches!(answer, Found::Silent);
     seat.unanswered_since = is_silent.then(|| seat.unanswered_since.unwrap_or(asked_at));
-    seat.has_failed = !matches!(answer, ProbeAnswer::Alive(_));
+    seat.has_failed = !matches!(answer, Found::Alive(_));
     let is_due = seat.failed_told_at.is_none_or(|at| now >= at + retry.as_micros() as u64 / 2);
     let (state, origin) = match answer {
-        ProbeAnswer::Alive(origin) => {
+        Found::Alive(origin) => {
             let role = origin.as_ref().map(|origin| origin.role);
             (Some(HostState::Alive { role }), origin)
         }
-        ProbeAnswer::Failed => (is_due.then_some(HostState::Failed { until: Time(now) + retry }), None),
-        ProbeAnswer::Silent => {
+        Found::Failed => (is_due.then_some(HostState::Failed { until: Time(now) + retry }), None),
+        Found::Silent => {
             let unanswered = seat.unanswered_since.map_or(0, |since| now - since);
             ((unanswered >= timeout).then_some(HostState::Silent), None)
         }
