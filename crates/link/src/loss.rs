@@ -13,7 +13,7 @@
 use session_state::access::Access;
 use wire::backend::{self, Status};
 
-use crate::server::{Request, Server};
+use crate::server::{Request, Server, Transaction};
 
 /// The error for one request.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -68,7 +68,7 @@ impl Loss {
         }
         let requests = server.ledger.requests();
         let transaction = &server.transaction;
-        judge(&requests, transaction.status, transaction.answer_failed, server.may_commit())
+        judge(&requests, transaction, server.may_commit())
     }
 
     /// Nothing was under way, in a transaction block or otherwise.
@@ -100,8 +100,8 @@ impl Answer {
     }
 }
 
-fn judge(requests: &[Request], status: Status, answer_failed: bool, may_commit: bool) -> Option<Loss> {
-    let mut told = match status {
+fn judge(requests: &[Request], transaction: &Transaction, may_commit: bool) -> Option<Loss> {
+    let mut told = match transaction.status {
         Status::Idle => None,
         Status::InTransaction => Some(Told::Nothing),
         Status::Failed => Some(Told::Failed),
@@ -113,7 +113,7 @@ fn judge(requests: &[Request], status: Status, answer_failed: bool, may_commit: 
             // It may have begun a block.
             return None;
         }
-        let has_failed = request.has_failed || number == 0 && answer_failed;
+        let has_failed = request.has_failed || number == 0 && transaction.answer_failed;
         if request.is_open && !request.is_owed && !has_failed {
             // The client has all that it asked for. It gets the error with its next message if that comes in a block. If it has committed, it is in none.
             return (was_in_block && !request.access.commits()).then_some(Loss { answers, block: told });
@@ -121,9 +121,11 @@ fn judge(requests: &[Request], status: Status, answer_failed: bool, may_commit: 
         if request.access == Access::Begin && !was_in_block {
             told = Some(Told::Nothing);
         }
-        let is_rollback = was_in_block && request.access == Access::Rollback && request.is_query && !has_failed;
+        let ends = was_in_block && request.access == Access::Rollback && request.is_query && !has_failed;
+        // Its client may have all of its answer but ReadyForQuery.
+        let is_rollback = ends && !(number == 0 && transaction.answer_tagged);
         let failure = match told {
-            _ if has_failed || is_rollback => None,
+            _ if has_failed || ends => None,
             _ if may_commit || request.is_open && request.access.commits() => Some(Failure::Unknown),
             None if request.is_open => Some(Failure::Block),
             None => Some(Failure::Alone),
@@ -152,12 +154,16 @@ mod tests {
     const QUERY: Request =
         Request { access: Access::ReadOnly, is_query: true, is_open: false, is_owed: true, has_failed: false };
 
+    fn transaction(status: Status, answer_failed: bool) -> Transaction {
+        Transaction { status, answer_failed, ..Transaction::idle(units::Time::ZERO) }
+    }
+
     fn query(access: Access) -> Request {
         Request { access, ..QUERY }
     }
 
     fn loss_of(requests: &[Request], status: Status, answer_failed: bool, may_commit: bool) -> Loss {
-        judge(requests, status, answer_failed, may_commit).expect("its client can go on")
+        judge(requests, &transaction(status, answer_failed), may_commit).expect("its client can go on")
     }
 
     fn answers(loss: &Loss) -> Vec<(Option<Failure>, Option<Status>)> {
@@ -173,7 +179,7 @@ mod tests {
         assert_eq!(loss.block, Some(Told::Lost));
         // BEGIN may be under way with all that follows it.
         let requests = [query(Access::Begin), query(Access::ReadWrite)];
-        assert_eq!(judge(&requests, Status::Idle, false, false), Some(loss));
+        assert_eq!(judge(&requests, &transaction(Status::Idle, false), false), Some(loss));
     }
 
     #[test]
@@ -194,6 +200,11 @@ mod tests {
             let loss = loss_of(&[query(Access::Rollback)], status, false, false);
             assert!(loss.answers[0].is_rollback && loss.block.is_none());
             assert_eq!(answers(&loss), [(None, Some(Status::Idle))]);
+            // Its tag has come, and the server is lost before ReadyForQuery.
+            let transaction = Transaction { answer_tagged: true, ..transaction(status, false) };
+            let loss = judge(&[query(Access::Rollback)], &transaction, false).expect("its client can go on");
+            assert!(!loss.answers[0].is_rollback && loss.block.is_none());
+            assert_eq!(answers(&loss), [(None, Some(Status::Idle))]);
         }
     }
 
@@ -208,7 +219,7 @@ mod tests {
 
     #[test]
     fn who_is_idle_in_a_block_gets_the_error_later() {
-        let of = |status| judge(&[], status, false, false).map(|loss| (loss.answers.len(), loss.block));
+        let of = |status| judge(&[], &transaction(status, false), false).map(|loss| (loss.answers.len(), loss.block));
         assert_eq!(of(Status::InTransaction), Some((0, Some(Told::Nothing))));
         assert_eq!(of(Status::Failed), Some((0, Some(Told::Failed))));
         assert_eq!(of(Status::Idle), Some((0, None)));
@@ -219,7 +230,7 @@ mod tests {
         let loss = loss_of(&[QUERY, QUERY], Status::Idle, false, false);
         let alone = (Some(Failure::Alone), Some(Status::Idle));
         assert_eq!((answers(&loss), loss.block), (vec![alone, alone], None));
-        assert_eq!(judge(&[QUERY, query(Access::Commit)], Status::Idle, false, true), None);
+        assert_eq!(judge(&[QUERY, query(Access::Commit)], &transaction(Status::Idle, false), true), None);
         let loss = loss_of(&[query(Access::Commit)], Status::Idle, false, true);
         assert_eq!((answers(&loss), loss.block), (vec![(Some(Failure::Unknown), Some(Status::Idle))], None));
     }
@@ -234,10 +245,10 @@ mod tests {
         assert_eq!((answers(&loss), loss.block), (vec![(None, None)], Some(Told::Failed)));
         // All of it was answered, and the client reads nothing now.
         let at_rest = Request { is_owed: false, ..open };
-        assert_eq!(judge(&[at_rest], Status::Idle, false, false), None);
+        assert_eq!(judge(&[at_rest], &transaction(Status::Idle, false), false), None);
         let committed = Request { access: Access::End, ..at_rest };
         assert_eq!(
-            judge(&[committed], Status::InTransaction, false, false),
+            judge(&[committed], &transaction(Status::InTransaction, false), false),
             None,
             "what it has committed is no lost block"
         );

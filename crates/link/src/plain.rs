@@ -323,7 +323,7 @@ impl<'a> Plain<'_, 'a> {
         }
         server.ledger.take_last_ready();
         server.transaction.status = status;
-        server.transaction.answer_failed = false;
+        (server.transaction.answer_failed, server.transaction.answer_tagged) = (false, false);
         #[cfg(debug_assertions)]
         {
             server.transaction.status_seen = true;

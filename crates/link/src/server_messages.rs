@@ -399,12 +399,15 @@ fn ready(answers: &mut Answers<'_>, status: Status) -> Result<(), Broken> {
         }
         overdue::count_query(answers, status);
     }
-    answers.server.transaction.answer_failed = false;
+    (answers.server.transaction.answer_failed, answers.server.transaction.answer_tagged) = (false, false);
     Ok(())
 }
 
 /// A message has been read to its end: deals with what it completes.
 fn message_ended(answers: &mut Answers<'_>, message: u8) -> Result<(), Broken> {
+    if message == tag::COMMAND_COMPLETE && answers.server.ledger.owner() == Some(Answerer::Client) {
+        answers.server.transaction.answer_tagged = true;
+    }
     match message {
         tag::NOTICE | tag::NOTIFICATION | tag::PARAMETER_STATUS => return Ok(()),
         tag::ERROR => return failed(answers),

@@ -281,6 +281,8 @@ pub struct Transaction {
     pub(crate) query_at: Time,
     /// Its client has got an error for the request being answered.
     pub(crate) answer_failed: bool,
+    /// It has got a CommandComplete for it.
+    pub(crate) answer_tagged: bool,
 }
 
 impl Transaction {
@@ -315,6 +317,7 @@ impl Transaction {
             status_seen: false,
             query_at: at,
             answer_failed: false,
+            answer_tagged: false,
         }
     }
 }

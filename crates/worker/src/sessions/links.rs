@@ -288,7 +288,9 @@ pub(crate) fn leaves_lost_base(
 ) -> bool {
     let session = &sessions[conn];
     let has_lost = session.tracker().is_some_and(|tracker| tracker.unseen.has_lost_base());
-    let leaves = has_lost || may_lose_own(&servers[server_id], session);
+    // Nothing begins at one of two hosts that accept writes.
+    let is_disputed = servers[server_id].end().close_needed() == Some(&CloseReason::TwoPrimaries);
+    let leaves = has_lost || is_disputed || may_lose_own(&servers[server_id], session);
     leaves && release_if_done(sessions, servers, pools, step, server_id)
 }
 
