@@ -245,6 +245,9 @@ fn ini(wishes: &Wishes, cluster: &Cluster) -> String {
         true => ("observe_when", "always".to_owned()),
         false => ("observe_interval", "0".to_owned()),
     });
+    if !wishes.settings.iter().any(|(name, _)| name.starts_with("host_")) {
+        settings.push(("host_check_interval", "0".to_owned()));
+    }
     settings.extend(wishes.settings.iter().cloned());
     for (name, value) in settings {
         writeln!(text, "{name} = {value}").expect("writing to a String cannot fail");

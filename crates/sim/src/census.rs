@@ -202,8 +202,8 @@ impl Census {
     /// counts need, and others exclude.
     #[must_use]
     pub fn never(&self, followed: bool) -> Vec<&'static str> {
-        // Sizes are checked only in worlds made for it.
-        let elsewhere = ["sized", "sized_well", "waits_asked"];
+        // Sizes are checked only in worlds made for it, and worlds of hosts (`--hosts`) last long enough for a server to be silent.
+        let elsewhere = ["sized", "sized_well", "waits_asked", "closed_silent"];
         // At PostgreSQL, limits are counted where sessions are not followed (I5).
         let not_there: &[&str] =
             if followed { &["limits_met"] } else { &["overdue", "late", "hasty", "altered", "strangers_owed"] };

@@ -77,7 +77,8 @@ fn a_servers_long_key_comes_back_as_it_was() {
             "[databases]\npostgres = host=127.0.0.1 port={port} user=postgres\n[pgbouncer]\nlisten_addr = 127.0.0.1\n\
              listen_port = {{port}}\nunix_socket_dir = {{dir}}\nauth_type = any\npool_mode = transaction\n\
              server_tls_sslmode = disable\nserver_max_protocol_version = {asked}\nquery_timeout = 1\n\
-             query_cancel_timeout = 0\nserver_connect_timeout = 0\npool_fidelity = classic\nserver_check_query =\nobserve_interval = 0\n"
+             query_cancel_timeout = 0\nserver_connect_timeout = 0\npool_fidelity = classic\nserver_check_query =\nobserve_interval = 0\n\
+             host_check_interval = 0\n"
         );
         let pooler = Pooler::start(&ini, "", None);
         let target = format!("host=127.0.0.1 port={} user=postgres dbname=postgres", pooler.port);

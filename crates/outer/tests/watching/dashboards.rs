@@ -280,7 +280,8 @@ impl Load {
         let (host, port, password) = (stage.cluster.host(), stage.cluster.port(), stage.cluster.password());
         let postgres = format!("host={host} port={port} user=postgres password={password} dbname=postgres");
         let databases = format!(
-            "sized = {postgres} pool_size=auto\nwatched = {postgres} pool_fidelity=strict\ntight = {postgres} pool_size=1\n"
+            "sized = {postgres} pool_size=auto\nwatched = {postgres} pool_fidelity=strict\ntight = {postgres} pool_size=1\n\
+             listed = {postgres} target_session_attrs=primary host={host},localhost\n"
         );
         let rules = stage.pooler.dir().join("classes.conf");
         fs::write(&rules, RULES).expect("its directory is ours");
