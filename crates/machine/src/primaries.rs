@@ -200,6 +200,9 @@ impl Candidate {
     }
 }
 
+/// What is known of hosts beside how they are: their systems, and the last hints.
+type Known<'k> = (&'k BTreeMap<Address, Origin>, &'k BTreeMap<Address, (bool, Time)>);
+
 /// All decisions, and what they are made of.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Primaries {
@@ -317,7 +320,7 @@ impl Primaries {
 fn candidates(
     hosts: &[Address],
     incumbent: Option<&Arc<Address>>,
-    (origins, hints): (&BTreeMap<Address, Origin>, &BTreeMap<Address, (bool, Time)>),
+    (origins, hints): Known<'_>,
     observed: &dyn Fn(&Address) -> Upstream,
 ) -> Vec<Candidate> {
     let mut found: Vec<Candidate> = Vec::new();
