@@ -66,7 +66,7 @@ impl Login {
         Self { account: Arc::clone(account), scram: None, kind: "trust", is_answered: false }
     }
 
-    /// Whether the server has said anything. What it waits for then is not ours.
+    /// Whether the server has sent an authentication request. If it is silent after that, it may wait for a directory server.
     #[must_use]
     pub fn is_answered(&self) -> bool {
         self.is_answered

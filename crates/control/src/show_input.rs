@@ -45,7 +45,7 @@ pub struct ShowInput<'a> {
     pub averages: &'a Averages,
     /// Names of servers' hosts that are known.
     pub names: &'a KnownNames,
-    /// What Patroni says of hosts.
+    /// The last probe of each host, and its role in Patroni.
     pub hosts_seen: &'a HostsSeen,
     pub door: DoorFacts,
     pub peer_pools: &'a [PeerPool],

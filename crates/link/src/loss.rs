@@ -1,7 +1,7 @@
 //! What a client is answered when its server is lost: for each request under way an error, unless it can be answered all the same; and whether it
 //! is in a transaction block afterwards.
 //!
-//! What was sent is sent to no other server. What may have been committed is unknown (08007). A request that was skipped because one before it
+//! A request is sent to one server only. If it may have been committed, the client gets 08007. A request that was skipped because one before it
 //! has failed gets the error of an aborted block, and so does everything after it until the client ends the block ([`lost_block`]): what a
 //! client has sent behind a lost request, or sends before it has read the error, fails and does nothing.
 //!

@@ -29,7 +29,7 @@ use crate::host_state::{HostRole, HostState, Upstream};
 /// What the prober knows of the database system at a host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Origin {
-    /// As which it has said the rest. A promotion begins another timeline.
+    /// The role in which it gave the other values. A promotion begins another timeline.
     pub role: HostRole,
     /// The number that a cluster gets when it is made, and that its copies have, too.
     //= pg18 functions-info#FUNCTIONS-INFO-CONTROLDATA
@@ -177,7 +177,7 @@ struct Candidate {
     timeline: Option<u32>,
     /// If it was promoted since: the timeline that it was on before.
     above: Option<u32>,
-    /// Somebody says that it is the primary, or is not any more.
+    /// The last hint: it is the primary, or is not any more.
     hinted: Option<bool>,
 }
 
@@ -200,7 +200,7 @@ impl Candidate {
     }
 }
 
-/// What is known of hosts beside how they are: their systems, and the last hints.
+/// The database systems at hosts, and the last hints.
 type Known<'k> = (&'k BTreeMap<Address, Origin>, &'k BTreeMap<Address, (bool, Time)>);
 
 /// All decisions, and what they are made of.
@@ -262,7 +262,7 @@ impl Primaries {
         other.filter(|_| !is_known)
     }
 
-    /// Somebody says that a host is the primary now, and so no other of its lists is; or that it is not any more.
+    /// Notes a hint: a host is the primary now, and so no other host of its lists is; or it is not any more.
     pub fn note_hint(&mut self, now: Time, host: &Address, is_primary: bool) {
         let lists: Vec<_> = self.decided.keys().filter(|hosts| hosts.contains(host)).cloned().collect();
         if lists.is_empty() {

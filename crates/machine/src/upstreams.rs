@@ -89,17 +89,17 @@ impl Upstreams {
         &self.primaries
     }
 
-    /// For the owner: what the prober knows of a host. The system that it should belong to, if it is found only now that it does not.
+    /// Notes what the prober knows of a host. Only the owner is sent that. The system that it should belong to, if it is found only now that it does not.
     pub fn note_origin(&mut self, host: &Address, origin: Origin) -> Option<u64> {
         self.primaries.note_origin(host, origin)
     }
 
-    /// For the owner: somebody says that a host is the primary now, or is not any more.
+    /// Notes a hint: a host is the primary now, or is not any more. Only the owner takes hints.
     pub fn note_hint(&mut self, now: Time, host: &Address, is_primary: bool) {
         self.primaries.note_hint(now, host, is_primary);
     }
 
-    /// For the owner: something was observed of a host. The decisions that are other ones now.
+    /// Decides anew after an observation of a host. The result is the decisions that have changed. Only the owner decides.
     pub fn decide(&mut self, now: Time, host: &Address, policy: SplitBrain) -> Vec<Decision> {
         let Upstreams { hosts, primaries } = self;
         let observed = |host: &Address| hosts.get(host).copied().unwrap_or(Upstream::UNTRIED);

@@ -153,7 +153,7 @@ mod tests {
             (&["a a 1 12", "b - 1 4", "c - 1 2"], None),
             (&["a a 1 25", "b b 2 4", "c b 2 2"], Some("b")),
             (&["b b 2 4", "a a 1 0"], Some("b")),
-            // One that has not been to the store for long counts less than any that has, whatever its timeline.
+            // A member that has not reached the store for long counts less than one that has, whatever its timeline.
             (&["a a 9 31", "b b 2 30"], Some("b")),
             (&["a a 1 31", "b b 1 - silent"], Some("b")),
             (&["a a 1 - silent", "b b 1 30"], Some("b")),

@@ -151,7 +151,7 @@ struct Watching<F> {
     shown: Shown,
     /// When an answer has last agreed with what is shown.
     confirmed: Option<Instant>,
-    /// Members say different things of the cluster.
+    /// The answers of the members differ.
     differ: bool,
     on_news: F,
 }

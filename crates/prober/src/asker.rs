@@ -29,7 +29,7 @@ pub(crate) fn start(seat: &Arc<Seat>, outlet: &Arc<dyn Outlet>) -> io::Result<()
 /// A connection to a host.
 struct Connected {
     monitor: Monitor,
-    /// Its name has several addresses, and what is found at one of them may not be so at another.
+    /// Its name has several addresses, which may be different hosts.
     is_one_of_several: bool,
 }
 

@@ -8,10 +8,10 @@
 
 use std::time::{Duration, Instant};
 
-/// While clients wait for a host.
+/// The pause between two questions while clients wait for a host.
 pub(crate) const OFTEN: Duration = Duration::from_millis(50);
 
-/// For so long after somebody has asked for it.
+/// How long a host is asked often after a machine has asked for it.
 pub(crate) const URGED: Duration = Duration::from_secs(2);
 
 /// How long an answer is waited for from a host that is silent.

@@ -426,13 +426,7 @@ impl Tables {
             }
             Followup::GoOn(conn) if links::leaves_reverted(sessions, servers, pools, step, conn) => {}
             Followup::GoOn(conn) => self.requests_from_inbox(step, conn),
-            Followup::HostChanged(host) => {
-                hosts::host_changed(sessions, servers, pools, step, &host);
-                if pools.upstreams.get(&host).is_silent() {
-                    // Some there may have owed their answers for long enough.
-                    clock.look_at = Some(step.now);
-                }
-            }
+            Followup::HostChanged(host) => hosts::host_changed(sessions, servers, pools, step, &host),
             Followup::Release(permits) => admission::release_permits(self, step, *permits),
             Followup::Admit(before) => admission::open(self, step, before),
             Followup::AdmitToPin(pool) => admission::admit_to_pin(sessions, servers, pools, step, pool),

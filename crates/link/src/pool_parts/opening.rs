@@ -273,7 +273,7 @@ impl Opening {
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum OtherHost {
     Fits,
-    /// It did not a while ago.
+    /// It did not fit a while ago, and may have changed.
     MayFit,
 }
 

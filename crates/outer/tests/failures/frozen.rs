@@ -24,7 +24,7 @@ impl Drop for Frozen<'_> {
 }
 
 fn wishes() -> Wishes {
-    let settings = [("host_timeout", "1"), ("default_pool_size", "2"), ("pool_mode", "transaction")];
+    let settings = [("host_timeout", "3"), ("default_pool_size", "2"), ("pool_mode", "transaction")];
     Wishes { settings: settings.map(|(name, value)| (name, value.to_owned())).to_vec(), ..Wishes::default() }
 }
 
@@ -57,7 +57,7 @@ fn who_waits_for_an_answer_of_a_frozen_host_is_told_what_is_known_and_who_waits_
     assert_eq!([&mut writer, &mut waiter].map(|client| value(client, "select 1")), [(); 2].map(|()| Some("1".into())));
     let frozen = Frozen::new(&stage.cluster);
     assert_eq!(error(&mut writer, "insert into t values (1)"), "08007", "it may have been committed");
-    assert!(stage.pooler.log().contains("has not answered for 1 s"), "{}", stage.pooler.log());
+    assert!(stage.pooler.log().contains("has not answered for 3 s"), "{}", stage.pooler.log());
     let waiting = thread::spawn(move || value(&mut waiter, "select 3"));
     eventually("it waits", || waits(&stage.pooler, "postgres") == "1");
     drop(frozen);
@@ -69,7 +69,7 @@ fn who_waits_for_an_answer_of_a_frozen_host_is_told_what_is_known_and_who_waits_
 fn a_long_query_at_a_host_that_answers_probes_is_not_touched() {
     let stage = Stage::set(&wishes());
     let mut client = stage.client();
-    assert_eq!(value(&mut client, "select 1 from pg_sleep(3)").as_deref(), Some("1"), "{}", stage.pooler.log());
+    assert_eq!(value(&mut client, "select 1 from pg_sleep(5)").as_deref(), Some("1"), "{}", stage.pooler.log());
     assert!(!stage.pooler.log().contains("does not answer"));
 }
 
@@ -80,7 +80,7 @@ fn clients_of_a_frozen_primary_go_on_at_the_standby_that_is_promoted_and_none_go
     let ini = format!(
         "[databases]\nwrites = host={PRIMARY},{STANDBY} port={port} user=postgres password={password} dbname=postgres \
          target_session_attrs=primary\n[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = {{port}}\nunix_socket_dir =\n\
-         auth_type = any\npool_mode = transaction\ndefault_pool_size = 2\nhost_timeout = 1\nadmin_users = postgres\n"
+         auth_type = any\npool_mode = transaction\ndefault_pool_size = 2\nhost_timeout = 3\nadmin_users = postgres\n"
     );
     let pooler = Pooler::start_with(&ini, &[]);
     let login = || Client::login(pooler.address(), "postgres", "writes").unwrap_or_else(|gone| panic!("{gone}"));
@@ -97,7 +97,7 @@ fn clients_of_a_frozen_primary_go_on_at_the_standby_that_is_promoted_and_none_go
         })
     };
     let inserting: Vec<_> = clients.into_iter().map(insert).collect();
-    eventually("the host counts as silent", || pooler.log().contains("has not answered for 1 s"));
+    eventually("the host counts as silent", || pooler.log().contains("has not answered for 3 s"));
     assert_eq!(standby.psql("postgres", "select pg_promote()").expect("it is promoted"), "t");
     let (mut codes, mut clients) = (Vec::new(), Vec::new());
     for client in inserting {

@@ -22,7 +22,7 @@ pub(crate) struct WorldView<'w> {
     pub(crate) machines: &'w Machines,
     pub(crate) postgres: &'w Postgres,
     pub(crate) crowd: &'w Crowd,
-    /// Of each database, where they have two hosts.
+    /// The history of each database, if databases have two hosts.
     pub(crate) histories: &'w [History],
 }
 

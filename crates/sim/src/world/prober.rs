@@ -33,7 +33,7 @@ const REFUSED_US: u64 = 10_000_000;
 /// While somebody asks for a host.
 const OFTEN_US: u64 = 50_000;
 
-/// For so long after somebody has asked for it.
+/// How long a host is asked often after a machine has asked for it.
 const URGED_US: u64 = 2_000_000;
 
 /// How long it waits for the next answer of a host that has not answered.
@@ -45,7 +45,7 @@ const SENT_AGAIN_US: u64 = 900_000;
 /// The system identifier of all hosts of database 0; the others' follow.
 const FIRST_SYSTEM: u64 = 7_000_000;
 
-/// What a question has led to.
+/// The result of a question.
 #[derive(Clone, Debug)]
 enum Found {
     /// `None`: the prober is not let in.

@@ -163,26 +163,20 @@ pub(crate) fn host_changed(
     step: &mut Step<'_>,
     host: &Address,
 ) {
-    let Pools { table, upstreams, .. } = pools;
-    match upstreams.get(host).state {
+    match pools.upstreams.get(host).state {
         // Each failed connection changes the state of its host, and there may be thousands of pools.
         HostState::Failed { .. } => return,
         HostState::Silent => {
             silent_hosts::close_idle(servers, pools, step, host);
+            // Some servers there may have owed their answers for long enough. The next look is due as it was.
             let _ = silent_hosts::look(sessions, servers, pools, step);
             return;
         }
         HostState::Alive { .. } => {}
     }
-    for pool in table.iter_mut() {
-        let database = pool.database();
-        if pool.opening().is_paused(step.now) && pool.opening().host_fits(database, host, upstreams, step.now) {
-            pool.opening_mut().end_pause(step.now);
-            step.agenda.feed(pool.id());
-        }
-    }
+    end_pauses(pools, step, host);
     // A standby that was promoted.
-    if upstreams.get(host).role() == Some(HostRole::Primary) {
+    if pools.upstreams.get(host).role() == Some(HostRole::Primary) {
         leave(sessions, servers, pools, step, |server| {
             let wants_standby = server.identity().opened_for().target_session_attrs == TargetSessionAttrs::Standby;
             wants_standby && **server.identity().host() == *host
@@ -203,9 +197,15 @@ pub(crate) fn decided(
     }
     let hosts = &decision.hosts;
     leave(sessions, servers, pools, step, |server| server.identity().opened_for().hosts == **hosts);
+    if let Some(host) = decision.primary.host() {
+        end_pauses(pools, step, host);
+    }
+}
+
+/// Pools that pause after a failed login, and that this host fits now, open servers again.
+fn end_pauses(pools: &mut Pools, step: &mut Step<'_>, host: &Address) {
     let Pools { table, upstreams, .. } = pools;
-    let Some(host) = decision.primary.host() else { return };
-    for pool in table.iter_mut().filter(|pool| pool.database().hosts == **hosts) {
+    for pool in table.iter_mut() {
         let database = pool.database();
         if pool.opening().is_paused(step.now) && pool.opening().host_fits(database, host, upstreams, step.now) {
             pool.opening_mut().end_pause(step.now);
@@ -251,8 +251,8 @@ pub(crate) fn lost_a_server(server: &Server, step: &mut Step<'_>) {
     step.actions.push(Action::Probe { host: Arc::clone(server.identity().host()), is_urgent: true });
 }
 
-/// Whether a server is at another host than the primary, which its database wants, or several say they are it; or at the primary, where it wants a standby. Who replicates has
-/// chosen its server.
+/// Whether a server is at the wrong host: its database wants the primary, and another host is it, or several accept writes; or it wants a standby, and
+/// the host is the primary. A client that replicates has chosen its server.
 pub(crate) fn is_left(pools: &Pools, server: &Server) -> bool {
     let (database, host) = (server.identity().opened_for(), server.identity().host());
     if server.identity().opened_for_session().is_some() {
