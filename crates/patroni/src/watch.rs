@@ -44,6 +44,8 @@ pub struct Options {
     pub client: Client,
     /// User and password.
     pub login: Option<(String, String)>,
+    /// How often a view that stays the same is told again.
+    pub confirm: Duration,
 }
 
 /// What is new.
@@ -51,6 +53,8 @@ pub struct Options {
 pub enum News {
     /// The cluster looks otherwise than before.
     Seen(Arc<ClusterView>),
+    /// It still looks so.
+    Confirmed(Arc<ClusterView>),
     /// A member, by its URL, cannot be used, in words. Told once, until [`News::Back`].
     Failed {
         url: String,
@@ -98,6 +102,8 @@ impl Watch {
             sender: sender.clone(),
             shown: Arc::clone(&shown),
             confirmed: None,
+            confirm: options.confirm,
+            told_at: Instant::now(),
             differ: false,
             on_news,
         };
@@ -151,6 +157,9 @@ struct Watching<F> {
     shown: Shown,
     /// When an answer has last agreed with what is shown.
     confirmed: Option<Instant>,
+    confirm: Duration,
+    /// When the view was told last.
+    told_at: Instant,
     /// The answers of the members differ.
     differ: bool,
     on_news: F,
@@ -251,10 +260,19 @@ impl<F: FnMut(News)> Watching<F> {
         }
         let Some(view) = choice.view else { return };
         self.confirmed = Some(now);
-        if shown.as_deref() != Some(&view) {
-            let view = Arc::new(view);
-            *lock(&self.shown) = Some(Arc::clone(&view));
-            (self.on_news)(News::Seen(view));
+        match shown {
+            Some(shown) if *shown == view => {
+                if now.duration_since(self.told_at) >= self.confirm {
+                    self.told_at = now;
+                    (self.on_news)(News::Confirmed(shown));
+                }
+            }
+            _ => {
+                let view = Arc::new(view);
+                *lock(&self.shown) = Some(Arc::clone(&view));
+                self.told_at = now;
+                (self.on_news)(News::Seen(view));
+            }
         }
     }
 

@@ -104,11 +104,16 @@ struct Watched {
 
 impl Watched {
     fn start(fakes: &[&Fake], login: Option<(&str, &str)>) -> Watched {
+        Watched::confirmed(fakes, login, LONG)
+    }
+
+    fn confirmed(fakes: &[&Fake], login: Option<(&str, &str)>, confirm: Duration) -> Watched {
         let (sender, news) = channel();
         let options = Options {
             urls: fakes.iter().map(|fake| fake.url()).collect(),
             client: Client::new(&[], None, Encryption::AsTheUrlSays, REST),
             login: login.map(|(user, password)| (user.to_owned(), password.to_owned())),
+            confirm,
         };
         let watch = Watch::start(options, move |news| _ = sender.send(news)).expect("a thread");
         Watched { watch, news }
@@ -137,6 +142,17 @@ fn a_new_leader_is_told_though_the_old_one_is_silent() {
     b.say(says("b", 2, 0));
     assert_eq!(watched.leader().as_deref(), Some("b"));
     assert_eq!(watched.watch.view().and_then(|view| view.leader.clone()).as_deref(), Some("b"));
+}
+
+#[test]
+fn a_leader_that_stays_is_confirmed() {
+    let a = Fake::start(says("a", 1, 0));
+    let watched = Watched::confirmed(&[&a], None, HASTE);
+    assert_eq!(watched.leader().as_deref(), Some("a"));
+    watched.watch.look_now();
+    let confirmed = watched.next();
+    let News::Confirmed(view) = confirmed else { panic!("{confirmed:?}") };
+    assert_eq!(view.leader.as_deref(), Some("a"));
 }
 
 #[test]

@@ -26,10 +26,15 @@ use machine::{Hint, HintSource, Level, Settings};
 use names::KnownName;
 use patroni::{ClusterView, Member, News, Url, Watch};
 use settings::{HttpUrl, PatroniSettings};
+use units::limits;
 use units::names::shown;
 
 /// How long a member of Patroni's may take to answer.
 const PATIENCE: Duration = Duration::from_secs(1);
+
+/// How often the leader's hint is given again while the leader stays, so that it counts whenever two hosts accept writes.
+const CONFIRM: Duration = Duration::from_secs(20);
+const _: () = assert!(CONFIRM.as_secs() * 2 < limits::HINT_HOLDS.as_secs(), "one answer may be missing");
 
 /// Where hints come together. Its watches end with the last clone.
 #[derive(Clone)]
@@ -149,6 +154,7 @@ impl Hints {
             urls: urls.iter().map(url).collect(),
             client: access.client(&urls)?,
             login: access.login.clone(),
+            confirm: CONFIRM,
         };
         let shared = Arc::downgrade(&self.shared);
         let mut hearing = Hearing { shared, urls: urls.clone(), leader: None };
@@ -222,6 +228,17 @@ impl Hearing {
             }
             News::Back { url } => say(Level::Log, format!("Patroni at {url} can be used again")),
             News::Seen(view) => self.see(&shared, &view),
+            News::Confirmed(view) => self.confirm(&shared, &view),
+        }
+    }
+
+    /// Patroni has the same leader as before. Databases may be new.
+    fn confirm(&self, shared: &Shared, view: &ClusterView) {
+        let settings = Arc::clone(&shared.lock().settings);
+        let names = shared.handle.names().names;
+        let source = HintSource::Patroni { scope: view.scope.clone().unwrap_or_default() };
+        for host in self.hints(&settings, None, &|name| known_addresses(&names, name)).into_keys() {
+            shared.handle.hinted(Hint { host, is_primary: true, source: source.clone() });
         }
     }
 
