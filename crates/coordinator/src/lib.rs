@@ -32,6 +32,7 @@ mod pools;
 mod processes;
 mod renewals;
 mod rules;
+mod server_logins;
 mod server_requests;
 mod sharing;
 #[cfg(test)]
@@ -63,12 +64,14 @@ use queueing::limiting::Limit;
 use queueing::refusals::News;
 use queueing::sizing::Sizing;
 use renewals::Renewals;
+use server_logins::ServerLogins;
 use server_requests::{CapacityView, ServerRequest, ServerRequests};
 use sizes::Sizes;
 use tokens::{Obstacle, Tokens};
 use units::limits::MAINTENANCE;
 use units::{ConnId, Holder, PoolId, PoolKey, Serial, Time, WorkerId};
 use unused::Unused;
+use upstreams::Hosts;
 
 /// The console is no pool: its sessions live on the first worker under this id.
 pub const CONSOLE: PoolId = PoolId(0);
@@ -81,6 +84,7 @@ pub struct Coordinator {
     homes: Homes,
     clients: Clients,
     tokens: Tokens,
+    logins: ServerLogins,
     requests: ServerRequests,
     sizes: Sizes,
     limits: Limits,
@@ -110,6 +114,7 @@ impl Coordinator {
             homes: Homes::new(workers),
             clients: Clients::default(),
             tokens: Tokens::default(),
+            logins: ServerLogins::default(),
             requests: ServerRequests::default(),
             sizes: Sizes::default(),
             unused: Unused::default(),
@@ -280,7 +285,9 @@ impl Coordinator {
         let entry = &mut self.pools[pool];
         let reserve = entry.held.total() >= entry.size;
         entry.held.granted(now, holder);
-        self.tokens.granted(now, pool, holder, &entry.key);
+        self.tokens.taken(pool, &entry.key);
+        let host = self.logins.has_ramps().then(|| server_logins::host_of(&self.settings, &self.upstreams, &entry.key));
+        self.logins.began(now, pool, holder, host.flatten());
         self.unused.comes_into_use(pool, entry);
         let (homes, key) = (entry.homes.len() as u16, entry.key.clone());
         let serial = self.serial.advance();
@@ -301,8 +308,15 @@ impl Coordinator {
         self.unused.note(now, &self.settings, pool, &mut self.pools[pool]);
     }
 
-    fn view(&self) -> CapacityView<'_> {
-        CapacityView { settings: &self.settings, pools: &self.pools, tokens: &self.tokens }
+    fn view(&self, now: Time) -> CapacityView<'_> {
+        let Coordinator { settings, pools, tokens, logins, upstreams, .. } = self;
+        CapacityView { settings, pools, tokens, logins, upstreams, now }
+    }
+
+    fn hosts<'a>(&'a mut self, now: Time, actions: &'a mut Actions) -> Hosts<'a> {
+        let workers = self.homes.workers();
+        let Coordinator { upstreams, logins, settings, .. } = self;
+        Hosts { upstreams, logins, settings, workers, now, actions }
     }
 
     /// Grants what can be granted, first to the pool that is furthest behind, else in order of requests; then sees to it that
@@ -316,19 +330,20 @@ impl Coordinator {
                 return;
             }
             self.grant_in_order(now, actions);
-            if !self.requests.is_contested() && self.tokens.is_opening_enough(now) {
+            if !self.requests.is_contested() && self.logins.are_enough(now) {
                 // Nothing can be granted, and nobody is to give anything back.
                 return self.requests.served(now, true);
             }
         }
         let demand = self.grant_to_furthest_behind(now, actions);
-        for pool in self.requests.at_their_size(&self.view()) {
+        for pool in self.requests.at_their_size(&self.view(now)) {
             self.sizes.note_need(now, pool, &mut self.pools[pool]);
             self.processes.balance_soon(now);
         }
-        self.requests.served(now, self.requests.waits_at_cap(now, &self.tokens));
+        self.requests.served(now, self.requests.waits_at_cap(now, &self.logins));
         for cap in self.requests.contested() {
-            let view = CapacityView { settings: &self.settings, pools: &self.pools, tokens: &self.tokens };
+            let (settings, pools, tokens) = (&self.settings, &self.pools, &self.tokens);
+            let view = CapacityView { settings, pools, tokens, logins: &self.logins, upstreams: &self.upstreams, now };
             if let Some(from) = self.requests.seek(now, &cap, &demand, &view, actions)
                 && let Some(holder) = self.pools[from].held.yields_next(now)
             {
@@ -340,7 +355,8 @@ impl Coordinator {
     /// Grants one after the other, each to the pool that is furthest behind then. Returns the requests that are left.
     fn grant_to_furthest_behind(&mut self, now: Time, actions: &mut Actions) -> server_requests::Demand {
         loop {
-            let view = CapacityView { settings: &self.settings, pools: &self.pools, tokens: &self.tokens };
+            let (settings, pools, tokens) = (&self.settings, &self.pools, &self.tokens);
+            let view = CapacityView { settings, pools, tokens, logins: &self.logins, upstreams: &self.upstreams, now };
             let demand = self.requests.measure(now, &view);
             let Some(ServerRequest { pool, holder, .. }) = self.requests.next_grant(now, &view) else { return demand };
             self.grant(now, pool, holder, false, actions);
@@ -355,7 +371,7 @@ impl Coordinator {
         let requests = self.requests.take();
         let mut left = Vec::with_capacity(requests.len());
         for request in requests {
-            let may = !self.tokens.is_opening_enough(now) && self.view().obstacle(&request) == Obstacle::None;
+            let may = !self.logins.are_enough(now) && self.view(now).obstacle(&request) == Obstacle::None;
             match may {
                 true => self.grant(now, request.pool, request.holder, false, actions),
                 false => left.push(request),
@@ -394,7 +410,8 @@ impl Coordinator {
         for pool in short.collect::<Vec<_>>() {
             let entry = &self.pools[pool];
             if self.tokens.has_room(&self.settings, entry)
-                && !self.tokens.is_opening_enough(now)
+                && !self.view(now).is_ramp_full(&entry.key)
+                && !self.logins.are_enough(now)
                 && let Some(worker) = entry.poorest_home()
             {
                 self.grant(now, pool, worker.into(), true, actions);
@@ -464,7 +481,7 @@ impl Coordinator {
             self.grant_requests(now, actions);
         }
         if self.processes.balance_at().is_some_and(|at| at <= now) {
-            let blocked = self.requests.at_their_size(&self.view()).into_iter().collect();
+            let blocked = self.requests.at_their_size(&self.view(now)).into_iter().collect();
             processes::balance(now, &mut self.processes, &self.requests, &mut self.pools, &blocked, actions);
         }
         self.sizes.look(now, &mut self.pools, actions);
@@ -500,12 +517,12 @@ impl Coordinator {
                 self.requests.share_report(&self.pools, pool, holder, actions);
             }
             ToCoordinator::Opened { pool, holder } => {
-                self.tokens.login_over(pool, holder);
+                self.logins.over(pool, holder, true);
                 self.grant_requests(now, actions);
             }
             ToCoordinator::Freed { pool, holder, fresh } => {
                 if fresh {
-                    self.tokens.login_over(pool, holder);
+                    self.logins.over(pool, holder, false);
                 }
                 self.freed(pool, holder);
                 self.note_use(now, pool);
@@ -513,15 +530,9 @@ impl Coordinator {
             }
             ToCoordinator::Refused(news) => self.refused(now, *news, actions),
             ToCoordinator::Failed(failure) => self.open_failed(now, *failure, actions),
-            ToCoordinator::Upstream(observed) => {
-                upstreams::note(&mut self.upstreams, &self.settings, now, &observed, self.homes.workers(), actions);
-            }
-            ToCoordinator::Hinted(hint) => {
-                upstreams::hinted(&mut self.upstreams, &self.settings, now, &hint, self.homes.workers(), actions);
-            }
-            ToCoordinator::Probed(probed) => {
-                upstreams::probed(&mut self.upstreams, &self.settings, now, *probed, self.homes.workers(), actions);
-            }
+            ToCoordinator::Upstream(observed) => self.hosts(now, actions).note(&observed),
+            ToCoordinator::Hinted(hint) => self.hosts(now, actions).hinted(&hint),
+            ToCoordinator::Probed(probed) => self.hosts(now, actions).probed(*probed),
             ToCoordinator::Moved { pool, from, to } => {
                 self.moved(pool, from, to);
                 self.note_use(now, pool);

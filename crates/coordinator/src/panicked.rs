@@ -41,7 +41,7 @@ impl Coordinator {
     /// A holder is gone: nothing is left of what it requested, of its logins and its permits.
     pub(crate) fn drop_requests_of(&mut self, holder: Holder, actions: &mut Actions) {
         self.requests.drop_of_holder(holder);
-        self.tokens.forget_logins(holder);
+        self.logins.forget(holder);
         self.limits.holder_lost(holder, actions);
     }
 

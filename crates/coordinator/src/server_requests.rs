@@ -14,14 +14,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use machine::Settings;
 use machine::action::Actions;
 use machine::mail::ToWorker;
+use machine::{Settings, Upstreams};
 use queueing::classes::{ClassId, ClassSet};
 use units::{Holder, PoolId, PoolKey, ProcessId, Time, limits};
 
 use crate::holders;
 use crate::pools::Pools;
+use crate::server_logins::{self, ServerLogins};
 use crate::sharing::{Claim, Group};
 use crate::tokens::{Cap, Obstacle, Tokens};
 
@@ -90,11 +91,24 @@ pub(crate) struct CapacityView<'a> {
     pub(crate) settings: &'a Settings,
     pub(crate) pools: &'a Pools,
     pub(crate) tokens: &'a Tokens,
+    pub(crate) logins: &'a ServerLogins,
+    pub(crate) upstreams: &'a Upstreams,
+    pub(crate) now: Time,
 }
 
 impl CapacityView<'_> {
     pub(crate) fn obstacle(&self, request: &ServerRequest) -> Obstacle {
-        self.tokens.obstacle(self.settings, &self.pools[request.pool], request.reserve)
+        let entry = &self.pools[request.pool];
+        match self.tokens.obstacle(self.settings, entry, request.reserve) {
+            Obstacle::None if self.is_ramp_full(&entry.key) => Obstacle::Ramp,
+            obstacle => obstacle,
+        }
+    }
+
+    /// Whether as many log in at a pool's host as may at once.
+    pub(crate) fn is_ramp_full(&self, key: &PoolKey) -> bool {
+        let host = || server_logins::host_of(self.settings, self.upstreams, key);
+        self.logins.has_ramps() && host().is_some_and(|host| self.logins.are_enough_at(self.now, &host))
     }
 
     /// By how much of a cap each pool's share is measured against the others': each class's weight is divided evenly among the
@@ -197,8 +211,8 @@ impl ServerRequests {
     }
 
     /// Whether requests wait for something else than their pool's size.
-    pub(crate) fn waits_at_cap(&self, now: Time, tokens: &Tokens) -> bool {
-        self.is_contested() || tokens.is_opening_enough(now) && !self.requests.is_empty()
+    pub(crate) fn waits_at_cap(&self, now: Time, logins: &ServerLogins) -> bool {
+        self.is_contested() || (logins.are_enough(now) || logins.has_ramps()) && !self.requests.is_empty()
     }
 
     /// Takes out all, to be gone through in order; what is left comes back by [`Asks::put_back`].
@@ -213,7 +227,7 @@ impl ServerRequests {
 
     /// Takes out the request that is to be granted next: of the pool that is furthest behind, else the oldest.
     pub(crate) fn next_grant(&mut self, now: Time, view: &CapacityView<'_>) -> Option<ServerRequest> {
-        if view.tokens.is_opening_enough(now) {
+        if view.logins.are_enough(now) {
             return None;
         }
         let mut may = (0..self.requests.len()).filter(|&index| view.obstacle(&self.requests[index]) == Obstacle::None);
@@ -252,7 +266,7 @@ impl ServerRequests {
         let mut demand = Demand::new();
         for request in &self.requests {
             let cap = match view.obstacle(request) {
-                Obstacle::PoolSize => continue,
+                Obstacle::PoolSize | Obstacle::Ramp => continue,
                 Obstacle::None => None,
                 Obstacle::Full(cap) => Some(cap),
             };
@@ -318,7 +332,7 @@ impl ServerRequests {
         view: &CapacityView<'_>,
         actions: &mut Actions,
     ) -> Option<PoolId> {
-        if view.tokens.is_opening_enough(now) {
+        if view.logins.are_enough(now) {
             // What would come back could not be used yet.
             return None;
         }

@@ -1,10 +1,10 @@
 //! All tokens that are out, and the caps on their number that pools share.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use machine::Settings;
-use units::{Holder, PoolId, PoolKey, Time, limits};
+use units::{PoolId, PoolKey};
 
 use crate::counts::Counts;
 use crate::entry::Entry;
@@ -29,6 +29,8 @@ impl Cap {
 pub(crate) enum Obstacle {
     None,
     PoolSize,
+    /// As many log in at its host as may at once.
+    Ramp,
     Full(Cap),
 }
 
@@ -38,19 +40,11 @@ pub(crate) struct Tokens {
     out: Counts,
     /// Pools that have some.
     holders: BTreeSet<PoolId>,
-    /// Logins under way, in order of their grants.
-    opening: VecDeque<(PoolId, Holder, Time)>,
 }
 
 impl Tokens {
-    pub(crate) fn granted(&mut self, now: Time, pool: PoolId, holder: Holder, key: &PoolKey) {
-        self.holders.insert(pool);
-        self.opening.push_back((pool, holder, now));
-        self.out.raise(&key.database, &key.user);
-    }
-
-    /// One of a server that is open, in another process or come back from there.
-    pub(crate) fn held_elsewhere(&mut self, pool: PoolId, key: &PoolKey) {
+    /// One is out: it was granted, or is of a server in another process or come back from there.
+    pub(crate) fn taken(&mut self, pool: PoolId, key: &PoolKey) {
         self.holders.insert(pool);
         self.out.raise(&key.database, &key.user);
     }
@@ -74,24 +68,6 @@ impl Tokens {
 
     pub(crate) fn of_database(&self, name: &str) -> u32 {
         self.out.of_database(name)
-    }
-
-    /// A login has come to an end, this or that way.
-    pub(crate) fn login_over(&mut self, pool: PoolId, holder: Holder) {
-        if let Some(index) = self.opening.iter().position(|(opening, one, _)| (*opening, *one) == (pool, holder)) {
-            self.opening.remove(index);
-        }
-    }
-
-    /// A holder is gone: none of its logins goes on.
-    pub(crate) fn forget_logins(&mut self, holder: Holder) {
-        self.opening.retain(|(_, one, _)| *one != holder);
-    }
-
-    /// Whether as many logins are under way as may be at once.
-    pub(crate) fn is_opening_enough(&self, now: Time) -> bool {
-        let recent = self.opening.iter().rev().take_while(|(.., began)| now < *began + limits::OPENING_SLOW);
-        recent.count() >= limits::OPENING_PROCESS_MAX
     }
 
     /// Whether one more server may be opened in a pool.
@@ -118,26 +94,5 @@ impl Tokens {
             Cap::User(name) => (entry.rules.max_user, self.out.of_user(name)),
             Cap::Process => (settings.global.pools.max_server_connections, self.out.all()),
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use units::WorkerId;
-
-    use super::*;
-
-    #[test]
-    fn only_so_many_log_in_at_once_and_a_slow_one_counts_no_more() {
-        let key = PoolKey { database: "app".into(), user: "web".into() };
-        let mut tokens = Tokens::default();
-        for _ in 0..limits::OPENING_PROCESS_MAX {
-            assert!(!tokens.is_opening_enough(Time::ZERO));
-            tokens.granted(Time::ZERO, PoolId(1), WorkerId(0).into(), &key);
-        }
-        assert!(tokens.is_opening_enough(Time::ZERO));
-        assert!(!tokens.is_opening_enough(Time::ZERO + limits::OPENING_SLOW));
-        tokens.login_over(PoolId(1), WorkerId(0).into());
-        assert!(!tokens.is_opening_enough(Time::ZERO));
     }
 }

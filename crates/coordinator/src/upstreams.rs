@@ -9,93 +9,98 @@ use machine::action::Actions;
 use machine::hint::Hint;
 use machine::mail::ToWorker;
 use machine::observe::{About, Fact, Level, Topic};
-use machine::primaries::{Decision, Origin, Why, Writes};
+use machine::primaries::{Decision, Origin, Primary, Why, Writes};
 use machine::sabotage::{Fault, does};
 use machine::upstreams::{HostRole, HostState, Noted, Observed, Upstream, Upstreams};
 use units::{Time, WorkerId};
 
-/// A host was observed. All `workers` are sent the state that holds now: also if there is a later observation than this one, which the
-/// sender lacks. Before it they are sent what it has decided, so that nobody opens a server at a host that is to be left.
-pub(crate) fn note(
-    upstreams: &mut Upstreams,
-    settings: &Settings,
-    now: Time,
-    observed: &Observed,
-    workers: u16,
-    actions: &mut Actions,
-) {
-    let noted = upstreams.note(observed);
-    decide(upstreams, settings, now, &observed.host, workers, actions);
-    if noted != Noted::Unchanged && !does(settings, Fault::WithholdFailedHosts) {
-        let known = upstreams.of(&observed.host);
-        for worker in 0..workers {
-            actions.post_to_worker(WorkerId(worker), ToWorker::Upstream(known.clone()));
+use crate::server_logins::ServerLogins;
+
+/// The hosts, in a step.
+pub(crate) struct Hosts<'a> {
+    pub(crate) upstreams: &'a mut Upstreams,
+    pub(crate) logins: &'a mut ServerLogins,
+    pub(crate) settings: &'a Settings,
+    pub(crate) workers: u16,
+    pub(crate) now: Time,
+    pub(crate) actions: &'a mut Actions,
+}
+
+impl Hosts<'_> {
+    /// A host was observed. All workers are sent the state that holds now: also if there is a later observation than this one, which the
+    /// sender lacks. Before it they are sent what it has decided, so that nobody opens a server at a host that is to be left.
+    pub(crate) fn note(&mut self, observed: &Observed) {
+        let before = self.upstreams.get(&observed.host).state;
+        let noted = self.upstreams.note(observed);
+        self.decide(&observed.host);
+        let known = self.upstreams.of(&observed.host);
+        let was_lost = matches!(before, HostState::Failed { .. } | HostState::Silent);
+        if was_lost && matches!(known.upstream.state, HostState::Alive { .. }) {
+            self.logins.begin_ramp(&observed.host);
+        }
+        if noted != Noted::Unchanged && !does(self.settings, Fault::WithholdFailedHosts) {
+            for worker in 0..self.workers {
+                self.actions.post_to_worker(WorkerId(worker), ToWorker::Upstream(known.clone()));
+            }
         }
     }
-}
 
-fn decide(
-    upstreams: &mut Upstreams,
-    settings: &Settings,
-    now: Time,
-    host: &Address,
-    workers: u16,
-    actions: &mut Actions,
-) {
-    for decision in upstreams.decide(now, host, settings.global.servers.split_brain) {
-        let level = if decision.primary.writes == Writes::Disputed { Level::Warning } else { Level::Log };
-        actions.tell(Fact::new(level, Topic::General, About::Pooler, decision.to_string()));
-        for worker in 0..workers {
-            actions.post_to_worker(WorkerId(worker), ToWorker::Primary(Box::new(decision.clone())));
+    fn decide(&mut self, host: &Address) {
+        for decision in self.upstreams.decide(self.now, host, self.settings.global.servers.split_brain) {
+            self.post(&decision);
+            if let (Some(host), Why::Successor { .. }) = (decision.primary.host(), &decision.why) {
+                self.logins.begin_ramp(host);
+            }
         }
     }
-}
 
-/// Somebody outside says that a host is the primary now, or is not any more.
-pub(crate) fn hinted(
-    upstreams: &mut Upstreams,
-    settings: &Settings,
-    now: Time,
-    hint: &Hint,
-    workers: u16,
-    actions: &mut Actions,
-) {
-    upstreams.note_hint(now, &hint.host, hint.is_primary);
-    decide(upstreams, settings, now, &hint.host, workers, actions);
-}
+    /// Logs a decision, and sends it to all workers.
+    fn post(&mut self, decision: &Decision) {
+        let is_foreign = matches!(&decision.why, Why::Foreign { hosts } if !hosts.is_empty());
+        let is_bad = is_foreign || decision.primary.writes == Writes::Disputed;
+        let level = if is_bad { Level::Warning } else { Level::Log };
+        self.actions.tell(Fact::new(level, Topic::General, About::Pooler, decision.to_string()));
+        for worker in 0..self.workers {
+            self.actions.post_to_worker(WorkerId(worker), ToWorker::Primary(Box::new(decision.clone())));
+        }
+    }
 
-/// The same, by the prober, which may know more of the host.
-pub(crate) fn probed(
-    upstreams: &mut Upstreams,
-    settings: &Settings,
-    now: Time,
-    (mut observed, origin): (Observed, Option<Origin>),
-    workers: u16,
-    actions: &mut Actions,
-) {
-    // It answers, and does not let the prober in: its role stays what it was.
-    if observed.upstream.state == (HostState::Alive { role: None }) {
-        observed.upstream.state = HostState::Alive { role: upstreams.get(&observed.host).role() };
+    /// Somebody outside says that a host is the primary now, or is not any more.
+    pub(crate) fn hinted(&mut self, hint: &Hint) {
+        self.upstreams.note_hint(self.now, &hint.host, hint.is_primary);
+        self.decide(&hint.host);
     }
-    let origin = origin.map(|origin| match does(settings, Fault::ForgetTimelines) {
-        true => Origin { timeline: None, ..origin },
-        false => origin,
-    });
-    if let Some(origin) = origin
-        && let Some(system) = upstreams.note_origin(&observed.host, origin)
-    {
-        let text = format!(
-            "host {} is not written to: it belongs to another database system than the primary, {system}",
-            observed.host
-        );
-        actions.tell(Fact::new(Level::Warning, Topic::General, About::Pooler, text));
+
+    /// This process takes the place of another one, and goes on with the decisions made there. Observations here may have changed them meanwhile.
+    pub(crate) fn inherit(&mut self, decided: Vec<(Vec<Address>, Primary)>) {
+        for (hosts, primary) in decided {
+            // No database here has this list, or the same is decided.
+            let Some(decision) = self.upstreams.inherit(&hosts, primary) else { continue };
+            self.post(&decision);
+            hosts.iter().for_each(|host| self.decide(host));
+        }
     }
-    note(upstreams, settings, now, &observed, workers, actions);
-    if does(settings, Fault::TakeSilenceForPromotion) && observed.upstream.is_silent() {
-        let state = HostState::Alive { role: Some(HostRole::Primary) };
-        let others: Vec<Arc<Address>> = upstreams.iter().map(|(host, _)| Arc::new(host.clone())).collect();
-        for host in others.into_iter().filter(|host| *host != observed.host) {
-            note(upstreams, settings, now, &Observed { host, upstream: Upstream::new(now, state) }, workers, actions);
+
+    /// A host was observed by the prober, which may know more of it.
+    pub(crate) fn probed(&mut self, (mut observed, origin): (Observed, Option<Origin>)) {
+        // It answers, and does not let the prober in: its role stays what it was.
+        if observed.upstream.state == (HostState::Alive { role: None }) {
+            observed.upstream.state = HostState::Alive { role: self.upstreams.get(&observed.host).role() };
+        }
+        let origin = origin.map(|origin| match does(self.settings, Fault::ForgetTimelines) {
+            true => Origin { timeline: None, ..origin },
+            false => origin,
+        });
+        if let Some(origin) = origin {
+            self.upstreams.note_origin(&observed.host, origin);
+        }
+        self.note(&observed);
+        if does(self.settings, Fault::TakeSilenceForPromotion) && observed.upstream.is_silent() {
+            let state = HostState::Alive { role: Some(HostRole::Primary) };
+            let others: Vec<Arc<Address>> = self.upstreams.iter().map(|(host, _)| Arc::new(host.clone())).collect();
+            for host in others.into_iter().filter(|host| *host != observed.host) {
+                self.note(&Observed { host, upstream: Upstream::new(self.now, state) });
+            }
         }
     }
 }

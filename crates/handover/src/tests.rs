@@ -167,7 +167,7 @@ fn frames_between_processes_that_share_tokens_are_as_in_other_builds() {
     let limit = || Limit::Class("c".into(), LimitKind::Active);
     let pools = vec![PoolUse { key: key(), sessions: vec![("u".into(), 2)], tokens: 1, size: None }];
     let permits = vec![(limit(), 1), (Limit::Statement(7), 2)];
-    let inventory = Inventory { pools, permits, serial: Serial(3), orders: Orders::default() };
+    let inventory = Inventory { pools, permits, serial: Serial(3), orders: Orders::default(), primaries: Vec::new() };
     let (user, class, peer) = ("u".into(), "c".into(), Peer::Unix { pid: 1, uid: 2 });
     let apply = ToGranter::Apply { ticket: 1, key: key(), user, console: false, exempt: true, class, peer };
     let to_granter = [

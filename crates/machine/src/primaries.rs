@@ -10,7 +10,7 @@
 //!   on a later timeline. A host that does not answer changes nothing by itself;
 //! * of two that both accept writes, the one of before keeps them if the other is on an earlier timeline, as a primary is that was frozen and wakes up;
 //!   otherwise `split_brain` decides;
-//! * a host of another database system is never chosen;
+//! * a host of another database system than the primary's is never chosen, nor are its standbys used;
 //! * a hint ([`crate::hint`]) chooses between hosts that accept writes, and never makes a primary of one that does not.
 //!
 //! Timelines and systems are known where the prober is let in. Without them the primary of before keeps the writes while it is alive.
@@ -20,6 +20,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use connections::databases::{Address, TargetSessionAttrs};
+use serde::{Deserialize, Serialize};
 use settings::SplitBrain;
 use units::{Time, limits};
 
@@ -49,7 +50,7 @@ impl Origin {
 }
 
 /// Which host of a list is written to.
-#[derive(Clone, Debug, PartialEq, Eq, Default)]
+#[derive(Clone, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum Writes {
     /// No host has said that it is the primary.
     #[default]
@@ -60,7 +61,7 @@ pub enum Writes {
 }
 
 /// The decision for one list of hosts.
-#[derive(Clone, Debug, PartialEq, Eq, Default)]
+#[derive(Clone, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Primary {
     pub writes: Writes,
     /// How often another host has become the primary; the first is 1.
@@ -74,6 +75,9 @@ pub struct Primary {
     timeline: Option<u32>,
     /// Its timeline is later than this one, where it was chosen before its timeline was seen.
     later_than: Option<u32>,
+    /// Hosts of the list that belong to another database system.
+    #[serde(default)]
+    foreign: Vec<Arc<Address>>,
 }
 
 impl Primary {
@@ -84,6 +88,12 @@ impl Primary {
             Writes::At(host) => Some(host),
             Writes::Unknown | Writes::Disputed => None,
         }
+    }
+
+    /// Whether a host belongs to another database system than the primary.
+    #[must_use]
+    pub fn is_foreign(&self, host: &Address) -> bool {
+        self.foreign.iter().any(|foreign| **foreign == *host)
     }
 
     /// The last timeline that was seen of it.
@@ -116,6 +126,8 @@ pub enum Why {
     Two { hosts: Box<[Arc<Address>]> },
     /// Two accepted writes, and now one does, or `split_brain` has decided.
     Settled,
+    /// These hosts are found to belong to another database system than the primary; none: no host does any more.
+    Foreign { hosts: Box<[Arc<Address>]> },
 }
 
 /// How a primary was lost.
@@ -148,11 +160,20 @@ impl fmt::Display for Loss {
 impl fmt::Display for Decision {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Primary { writes, epoch, timeline, .. } = &self.primary;
+        if let Why::Foreign { hosts } = &self.why {
+            if hosts.is_empty() {
+                return f.write_str("no host belongs to another database system than the primary any more");
+            }
+            f.write_str("not used, since they belong to another database system than the primary:")?;
+            return hosts.iter().try_for_each(|host| write!(f, " {host}"));
+        }
         match writes {
             Writes::Unknown => f.write_str("no host is known as the primary"),
             Writes::Disputed => {
-                f.write_str("two primaries: clients wait, as split_brain is hold. These hosts accept writes:")?;
+                f.write_str("two primaries: clients wait, as split_brain is hold")?;
+                // Not known of what another process has decided.
                 let Why::Two { hosts } = &self.why else { return Ok(()) };
+                f.write_str(". These hosts accept writes:")?;
                 hosts.iter().try_for_each(|host| write!(f, " {host}"))
             }
             Writes::At(host) => {
@@ -207,6 +228,8 @@ type Known<'k> = (&'k BTreeMap<Address, Origin>, &'k BTreeMap<Address, (bool, Ti
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Primaries {
     decided: BTreeMap<Arc<[Address]>, Primary>,
+    /// Of one of them it is not known which host is written to. Each message of a client in session mode asks for this.
+    has_disputes: bool,
     /// Only the coordinator knows these.
     origins: BTreeMap<Address, Origin>,
     /// The last hint for each host, and when it was given. They end with the next decision.
@@ -234,9 +257,21 @@ impl Primaries {
             let kept = kept.cloned().unwrap_or_default();
             self.decided.insert(hosts, kept);
         }
+        self.note_disputes();
         let decided = &self.decided;
         self.origins.retain(|host, _| decided.keys().any(|hosts| hosts.contains(host)));
         self.hints.retain(|host, _| decided.keys().any(|hosts| hosts.contains(host)));
+    }
+
+    /// Whether several hosts of any list accept writes.
+    #[inline]
+    #[must_use]
+    pub fn have_disputes(&self) -> bool {
+        self.has_disputes
+    }
+
+    fn note_disputes(&mut self) {
+        self.has_disputes = self.decided.values().any(|known| known.writes == Writes::Disputed);
     }
 
     /// The decision for a list of hosts.
@@ -250,16 +285,11 @@ impl Primaries {
         self.decided.iter()
     }
 
-    /// Notes what the prober knows of a host. The system that it should belong to, if it is found only now that it does not.
-    pub fn note_origin(&mut self, host: &Address, origin: Origin) -> Option<u64> {
-        let mut lists = self.decided.iter().filter(|(hosts, _)| hosts.contains(host)).peekable();
-        lists.peek()?;
-        let other =
-            lists.find_map(|(_, known)| known.system.filter(|system| origin.system.is_some_and(|own| own != *system)));
-        let before = self.origins.insert(host.clone(), origin);
-        let is_known =
-            before.is_some_and(|before| before.system.is_some() && before.system == self.origins[host].system);
-        other.filter(|_| !is_known)
+    /// Notes what the prober knows of a host.
+    pub fn note_origin(&mut self, host: &Address, origin: Origin) {
+        if self.decided.keys().any(|hosts| hosts.contains(host)) {
+            self.origins.insert(host.clone(), origin);
+        }
     }
 
     /// Notes a hint: a host is the primary now, and so no other host of its lists is; or it is not any more.
@@ -274,11 +304,25 @@ impl Primaries {
         self.hints.insert(host.clone(), (is_primary, now));
     }
 
+    /// Takes a decision of the process whose place this one takes: it has seen promotions that this one has not. The result is `None` if no database
+    /// here has this list, or nothing was decided there.
+    pub fn inherit(&mut self, hosts: &[Address], primary: Primary) -> Option<Decision> {
+        let (list, known) = self.decided.iter_mut().find(|(list, _)| ***list == *hosts)?;
+        if primary.writes == Writes::Unknown || *known == primary {
+            return None;
+        }
+        known.clone_from(&primary);
+        let decision = Decision { hosts: Arc::clone(list), primary, why: Why::Settled };
+        self.note_disputes();
+        Some(decision)
+    }
+
     /// Follows a decision of the coordinator's. The settings here may be older than those there. Whether it is another one.
     pub fn follow(&mut self, decision: &Decision) -> bool {
         let known = self.decided.entry(Arc::clone(&decision.hosts)).or_default();
         let is_new = *known != decision.primary;
         *known = decision.primary.clone();
+        self.note_disputes();
         is_new
     }
 
@@ -300,20 +344,36 @@ impl Primaries {
                     let has_failed = matches!(upstream.state, HostState::Failed { .. });
                     has_failed && now < upstream.since + limits::DISPUTE_LASTS
                 });
-            if may_be_back {
-                // One of those that accept writes has refused a connection: that ends no dispute.
-                continue;
-            }
             let epoch = known.epoch;
-            if let Some(why) = decide(now, known, candidates, observed, policy) {
+            // One of those that accept writes has refused a connection: that ends no dispute.
+            if !may_be_back && let Some(why) = decide(now, known, candidates, observed, policy) {
                 if known.epoch != epoch && epoch > 0 {
                     self.hints.retain(|host, _| !hosts.contains(host));
                 }
                 decisions.push(Decision { hosts: Arc::clone(hosts), primary: known.clone(), why });
             }
+            if let Some(why) = find_foreign(hosts, known, &self.origins) {
+                decisions.push(Decision { hosts: Arc::clone(hosts), primary: known.clone(), why });
+            }
         }
+        self.note_disputes();
         decisions
     }
+}
+
+/// Notes which hosts belong to another database system than the primary. Why the decision is another one, if it is.
+fn find_foreign(hosts: &[Address], known: &mut Primary, origins: &BTreeMap<Address, Origin>) -> Option<Why> {
+    let is_foreign = |host: &&Address| {
+        let own = origins.get(host).and_then(|origin| origin.system);
+        matches!((own, known.system), (Some(own), Some(system)) if own != system)
+    };
+    let found: Vec<Arc<Address>> = hosts.iter().filter(is_foreign).map(|host| Arc::new(host.clone())).collect();
+    if found == known.foreign {
+        return None;
+    }
+    let new = found.iter().filter(|host| !known.foreign.contains(host)).cloned().collect();
+    known.foreign = found;
+    Some(Why::Foreign { hosts: new })
 }
 
 /// The hosts that have said they are the primary. The same server under two addresses counts once: by that of the `incumbent`, or else the first.
@@ -459,6 +519,7 @@ fn choose(now: Time, known: &mut Primary, chosen: &Candidate) {
         system,
         timeline: chosen.timeline,
         later_than,
+        foreign: std::mem::take(&mut known.foreign),
     };
 }
 
@@ -522,7 +583,7 @@ mod tests {
             self.observed.insert(address(port), Upstream { at, state, since: before.unwrap_or(at) });
             let observed = |host: &Address| self.observed.get(host).copied().unwrap_or(Upstream::UNTRIED);
             let decisions = self.primaries.decide(at, &address(port), &observed, self.policy);
-            if let [decision] = &decisions[..] {
+            if let Some(decision) = decisions.first() {
                 self.said = decision.to_string();
             }
             self
@@ -532,7 +593,7 @@ mod tests {
         fn answers(&mut self, port: u16, role: HostRole, system: u64, timeline: u32) -> &mut Scene {
             let started = Some(format!("{port}").into());
             let origin = Origin { role, system: Some(system), timeline: Some(timeline), started };
-            let _ = self.primaries.note_origin(&address(port), origin);
+            self.primaries.note_origin(&address(port), origin);
             self.observe(port, HostState::Alive { role: Some(role) })
         }
 
@@ -640,7 +701,16 @@ mod tests {
         let mut scene = hold();
         scene.primary(1, 1).answers(2, HostRole::Primary, 8, 9);
         assert_eq!(scene.decision(), (Some(1), 1));
+        assert_eq!(scene.said, "not used, since they belong to another database system than the primary: db:2");
+        let is_foreign = |scene: &Scene, port| {
+            scene.primaries.of(&[1, 2, 3].map(address)).expect("the list").is_foreign(&address(port))
+        };
+        assert!(is_foreign(&scene, 2) && !is_foreign(&scene, 1));
         assert_eq!(scene.lose(1).answers(2, HostRole::Primary, 8, 9).decision(), (Some(1), 1));
+        // It was made anew from the primary.
+        scene.standby(2, 1);
+        assert!(!is_foreign(&scene, 2));
+        assert_eq!(scene.said, "no host belongs to another database system than the primary any more");
     }
 
     #[test]
@@ -695,8 +765,8 @@ mod tests {
         let origin =
             |timeline| Origin { role: HostRole::Primary, system: Some(7), timeline: Some(timeline), started: None };
         let alive = HostState::Alive { role: Some(HostRole::Primary) };
-        let _ = scene.primaries.note_origin(&address(1), origin(1));
-        let _ = scene.primaries.note_origin(&address(2), origin(2));
+        scene.primaries.note_origin(&address(1), origin(1));
+        scene.primaries.note_origin(&address(2), origin(2));
         scene.observed.insert(address(2), Upstream::new(Time(0), alive));
         assert_eq!(scene.observe(1, alive).decision(), (None, 0));
         let since = scene.primaries.of(&[1, 2, 3].map(address)).expect("the list").since;
@@ -728,10 +798,26 @@ mod tests {
     }
 
     #[test]
+    fn an_upgrade_keeps_the_decision() {
+        let mut old = hold();
+        old.primary(1, 1).lose(1).primary(2, 2).primary(1, 1);
+        let hosts = [1, 2, 3].map(address);
+        let known = old.primaries.of(&hosts).expect("the list").clone();
+        let mut new = hold();
+        new.primary(1, 1).primary(2, 2);
+        assert_eq!(new.decision(), (None, 1), "it has not seen that host 1 was frozen");
+        let decision = new.primaries.inherit(&hosts, known.clone()).expect("the list is here");
+        assert_eq!((decision.primary, new.primary(1, 1).decision()), (known.clone(), (Some(2), 2)));
+        assert_eq!(new.primaries.inherit(&hosts, known.clone()), None, "it is the same");
+        assert_eq!(new.primaries.inherit(&hosts[..2], known), None, "no database has this list");
+        assert_eq!(new.primaries.inherit(&hosts, Primary::default()), None, "nothing was decided");
+    }
+
+    #[test]
     fn a_server_under_two_addresses_is_one() {
         let mut scene = hold();
         let origin = Origin { role: HostRole::Primary, system: Some(7), timeline: Some(1), started: Some("1".into()) };
-        let _ = scene.primary(1, 1).primaries.note_origin(&address(2), origin);
+        scene.primary(1, 1).primaries.note_origin(&address(2), origin);
         assert_eq!(scene.observe(2, HostState::Alive { role: Some(HostRole::Primary) }).decision(), (Some(1), 1));
     }
 

@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 
+use connections::databases::Address;
 use queueing::limiting::Limit;
 use serde::{Deserialize, Serialize};
 pub use units::ProcessId;
@@ -11,6 +12,7 @@ use units::{ConnId, PoolKey, Serial, Time};
 
 use crate::observe::Peer;
 use crate::orders::Orders;
+use crate::primaries::Primary;
 use crate::refusal::Refusal;
 use crate::upgrade::Luggage;
 
@@ -36,6 +38,9 @@ pub struct Inventory {
     pub serial: Serial,
     /// What is ordered: from now on the new process takes orders, and tells this one.
     pub orders: Orders,
+    /// Which host of each list is written to. Earlier builds do not send it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub primaries: Vec<(Vec<Address>, Primary)>,
 }
 
 /// From the process that leaves to the one that takes its place.

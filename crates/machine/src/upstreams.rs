@@ -22,7 +22,7 @@ use units::Time;
 
 use crate::Settings;
 pub use crate::host_state::{HostRole, HostState, Observed, Upstream};
-use crate::primaries::{Decision, Origin, Primaries, Writes};
+use crate::primaries::{Decision, Origin, Primaries, Primary, Writes};
 
 /// The effect of an observation on a copy.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -83,15 +83,28 @@ impl Upstreams {
         self.primaries.of(hosts).is_some_and(|primary| primary.writes == Writes::Disputed)
     }
 
+    /// Whether that is so of any database's hosts.
+    #[inline]
+    #[must_use]
+    pub fn have_disputes(&self) -> bool {
+        self.primaries.have_disputes()
+    }
+
     /// The decisions about primaries.
     #[must_use]
     pub fn primaries(&self) -> &Primaries {
         &self.primaries
     }
 
-    /// Notes what the prober knows of a host. Only the owner is sent that. The system that it should belong to, if it is found only now that it does not.
-    pub fn note_origin(&mut self, host: &Address, origin: Origin) -> Option<u64> {
-        self.primaries.note_origin(host, origin)
+    /// Whether a host belongs to another database system than the primary among these.
+    #[must_use]
+    pub fn is_foreign(&self, hosts: &[Address], host: &Address) -> bool {
+        self.primaries.of(hosts).is_some_and(|primary| primary.is_foreign(host))
+    }
+
+    /// Notes what the prober knows of a host. Only the owner is sent that.
+    pub fn note_origin(&mut self, host: &Address, origin: Origin) {
+        self.primaries.note_origin(host, origin);
     }
 
     /// Notes a hint: a host is the primary now, or is not any more. Only the owner takes hints.
@@ -104,6 +117,11 @@ impl Upstreams {
         let Upstreams { hosts, primaries } = self;
         let observed = |host: &Address| hosts.get(host).copied().unwrap_or(Upstream::UNTRIED);
         primaries.decide(now, host, &observed, policy)
+    }
+
+    /// Takes a decision of the process whose place this one takes. Only the owner does.
+    pub fn inherit(&mut self, hosts: &[Address], primary: Primary) -> Option<Decision> {
+        self.primaries.inherit(hosts, primary)
     }
 
     /// Follows a decision of the owner's. Whether it is another one.

@@ -172,7 +172,8 @@ impl Budget {
     fn joins(&mut self, process: ProcessId, sessions: u32, tokens: u32) {
         let pools = vec![PoolUse { key: key(), sessions: vec![("u".into(), sessions)], tokens, size: None }];
         let permits = vec![(permits(), tokens)];
-        let inventory = Inventory { pools, permits, serial: Serial::default(), orders: Orders::default() };
+        let inventory =
+            Inventory { pools, permits, serial: Serial::default(), orders: Orders::default(), primaries: Vec::new() };
         self.have.insert(process.into(), Has { tokens, permits: tokens, sessions, ..Has::default() });
         self.hear(process, ToGranter::Begun(inventory));
     }

@@ -54,6 +54,7 @@ impl Coordinator {
             // Not as a request: the answer would be taken for that to one that the other process makes.
             self.limits.note_given(now, &self.settings, &limit, (member.into(), count));
         }
+        self.hosts(now, actions).inherit(inventory.primaries);
     }
 
     /// A member has one server more.
@@ -61,7 +62,7 @@ impl Coordinator {
         debug_assert!(self.processes.has_member(member), "I12: only a member holds tokens");
         let entry = &mut self.pools[pool];
         entry.held.granted(now, member);
-        self.tokens.held_elsewhere(pool, &entry.key);
+        self.tokens.taken(pool, &entry.key);
     }
 
     /// A member has one session more.

@@ -164,7 +164,13 @@ fn from_other(side: Side, said: FromProcess) -> ToCoordinator {
 
 /// The inventory of a process that has nothing.
 fn nothing() -> Inventory {
-    Inventory { pools: Vec::new(), permits: Vec::new(), serial: Serial::default(), orders: Orders::default() }
+    Inventory {
+        pools: Vec::new(),
+        permits: Vec::new(),
+        serial: Serial::default(),
+        orders: Orders::default(),
+        primaries: Vec::new(),
+    }
 }
 
 fn applicant(number: u32) -> Applicant {

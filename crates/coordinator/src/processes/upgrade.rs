@@ -111,7 +111,7 @@ impl Coordinator {
         let entry = &mut self.pools[pool];
         if moved.server {
             entry.held.granted(now, worker);
-            self.tokens.held_elsewhere(pool, &entry.key);
+            self.tokens.taken(pool, &entry.key);
             self.unused.comes_into_use(pool, entry);
         }
         let homes = self.pools[pool].homes.len() as u16;
