@@ -404,7 +404,7 @@ impl Tables {
     /// Reads a linked session's bytes from `at`.
     #[inline]
     fn requests(&mut self, step: &mut Step<'_>, conn: ConnId, bytes: &[u8], source: Source, at: usize) {
-        if self.limiters.is_none() {
+        if self.limiters.is_none() && !self.pools.upstreams.have_disputes() {
             self.read_requests(step, conn, bytes, source, at, FastCase::Untried);
         } else if let Some(at) = linked::admit_linked(self, step, conn, bytes, at) {
             self.read_requests(step, conn, bytes, source, at, FastCase::Declined(None));

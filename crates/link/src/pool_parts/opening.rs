@@ -175,6 +175,9 @@ impl Opening {
     /// How well a host fits, as far as is known.
     fn fit(&self, database: &Database, host: &Address, upstreams: &Upstreams, now: Time) -> Fit {
         let (attrs, upstream) = (database.target_session_attrs, upstreams.get(host));
+        if upstreams.is_foreign(&database.hosts, host) {
+            return Fit::Unfit;
+        }
         let refused = self.refused_at.iter().find(|refused| refused.host == *host && now < refused.until);
         let failed_at = upstream.has_failed(now).then_some(upstream.at).max(refused.map(|refused| refused.at));
         if let Some(failed_at) = failed_at {

@@ -71,6 +71,7 @@ units::reasons! {
         WrongRole { found: &'static str, is_host: bool, wanted: &'static str } => [] "{found}, and target_session_attrs is {wanted}";
         /// Another host is the primary now.
         PrimaryElsewhere => [CONNECTION_FAILURE, TRANSACTION_RESOLUTION_UNKNOWN] "another host is the primary now";
+        OtherSystem => [CONNECTION_FAILURE, TRANSACTION_RESOLUTION_UNKNOWN] "the host belongs to another database system";
         /// Several hosts accept writes.
         TwoPrimaries => [] "two hosts accept writes";
         /// It owes an answer, and its host has answered no probe for `host_timeout`.

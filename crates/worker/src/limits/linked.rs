@@ -1,5 +1,5 @@
 //! The limits of a class for a session that keeps its server between transactions: which of its messages go on to that
-//! server, and which are held until they may.
+//! server, and which are held until they may. While two hosts accept writes, none goes on, and each gets an error.
 //!
 //! The pooler's own messages reach the client only between messages of its server. A message that begins no transaction
 //! needs no permit. [`super::admission`] decides which transactions may begin.
@@ -14,6 +14,7 @@ use wire::frontend::tag;
 
 use crate::limits::admission;
 use crate::limits::admission::Goes;
+use crate::limits::refusals;
 use crate::tables::owners::{Servers, Sessions};
 use crate::tables::step::Step;
 use crate::tables::{Tables, backpressure, lookups};
@@ -55,7 +56,8 @@ pub(crate) fn admit_linked(
             // The hold was ended for another reason.
             return hold_linked(&mut tables.sessions, &mut tables.servers, step, conn, server_id, &bytes[at..]);
         }
-        let is_in = matches!(session.claim().admission(), Admission::In { .. });
+        let is_disputed = lookups::is_disputed(&tables.pools, server);
+        let is_in = matches!(session.claim().admission(), Admission::In { .. }) && !is_disputed;
         if !session.incoming().discards_batch() && (is_in || !is_over || !discards) {
             return Some(at);
         }
@@ -83,7 +85,7 @@ pub(crate) fn admit_linked(
                 return None;
             }
         }
-        if tables.limiters.is_none() {
+        if tables.limiters.is_none() && !is_disputed {
             return Some(at);
         }
         let rest = &bytes[at..];
@@ -108,6 +110,10 @@ pub(crate) fn admit_linked(
         }
         if rest.len() < header.total_len().min(limits::CHUNK_LEN_MAX) {
             return hold_linked(&mut tables.sessions, &mut tables.servers, step, conn, server_id, rest);
+        }
+        if is_disputed {
+            refusals::refuse_in_dispute(&mut tables.sessions, &mut tables.pools, step, conn, rest);
+            continue;
         }
         match admission::admit(tables, step, conn, rest) {
             Goes::On => return Some(at),

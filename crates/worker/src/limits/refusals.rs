@@ -68,6 +68,20 @@ pub(crate) fn refuse_batch(
     }
 }
 
+/// Refuses a transaction of a session that keeps its server, since several hosts accept writes, and its server is at one of them. It could only wait
+/// with what it has at its server, which may be lost.
+pub(crate) fn refuse_in_dispute(
+    sessions: &mut Sessions,
+    pools: &mut Pools,
+    step: &mut Step<'_>,
+    conn: ConnId,
+    messages: &[u8],
+) {
+    let why = RequestRefusal::NoHost { why: "two hosts accept writes".to_owned() };
+    count_refusal(sessions, pools, step, conn, &why);
+    refuse_batch(sessions, step, conn, &RequestError { why, detail: None, hint: None }, messages);
+}
+
 /// Counts a refused request. The first one of its kind is logged with its words.
 pub(crate) fn count_refusal(
     sessions: &Sessions,

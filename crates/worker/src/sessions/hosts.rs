@@ -229,14 +229,16 @@ fn leave(
         let database = server.identity().opened_for();
         let attrs = database.target_session_attrs;
         let is_disputed = attrs.wants_primary() && pools.upstreams.are_disputed(&database.hosts);
+        let is_foreign = pools.upstreams.is_foreign(&database.hosts, server.identity().host());
         let why = match attrs {
+            _ if is_foreign => CloseReason::OtherSystem,
             TargetSessionAttrs::Standby => wrong_role("the host is the primary", true, attrs),
             _ if is_disputed => CloseReason::TwoPrimaries,
             _ => CloseReason::PrimaryElsewhere,
         };
         match server.state().group() {
             // What is under way there may go on.
-            Group::Linked if attrs == TargetSessionAttrs::Standby || is_disputed => {
+            Group::Linked if !attrs.wants_primary() || is_disputed => {
                 server.end_mut().close_when_released(why);
             }
             // Its host is not known to be down.
@@ -251,14 +253,15 @@ pub(crate) fn lost_a_server(server: &Server, step: &mut Step<'_>) {
     step.actions.push(Action::Probe { host: Arc::clone(server.identity().host()), is_urgent: true });
 }
 
-/// Whether a server is at the wrong host: its database wants the primary, and another host is it, or several accept writes; or it wants a standby, and
-/// the host is the primary. A client that replicates has chosen its server.
+/// Whether a server is at the wrong host: the host belongs to another database system; or its database wants the primary, and another host is it, or
+/// several accept writes; or it wants a standby, and the host is the primary. A client that replicates has chosen its server.
 pub(crate) fn is_left(pools: &Pools, server: &Server) -> bool {
     let (database, host) = (server.identity().opened_for(), server.identity().host());
     if server.identity().opened_for_session().is_some() {
         return false;
     }
     match database.target_session_attrs {
+        _ if pools.upstreams.is_foreign(&database.hosts, host) => true,
         TargetSessionAttrs::ReadWrite | TargetSessionAttrs::Primary => {
             let upstreams = &pools.upstreams;
             upstreams.are_disputed(&database.hosts)
@@ -291,6 +294,9 @@ pub(crate) fn judge(servers: &mut Servers, pools: &Pools, step: &Step<'_>, conn:
         return None;
     }
     let (pool, host) = (&pools[server.pool()], server.identity().host());
+    if pools.upstreams.is_foreign(&database.hosts, host) {
+        return Some(wrong_role("the host belongs to another database system", true, attrs));
+    }
     if attrs == TargetSessionAttrs::PreferStandby
         && !pool.opening().has_standby(&database, host, &pools.upstreams, step.now)
     {

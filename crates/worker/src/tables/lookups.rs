@@ -37,6 +37,15 @@ pub(crate) fn outlives(sessions: &Sessions, pools: &Pools, server: &Server, sess
     (!unclear || session.incoming().inbox().is_empty() && !session.is_torn()).then_some(loss)
 }
 
+/// Whether a server is at one of several hosts that accept writes, and it is not known which is the right one.
+pub(crate) fn is_disputed(pools: &Pools, server: &Server) -> bool {
+    let database = server.identity().opened_for();
+    pools.upstreams.have_disputes()
+        && database.target_session_attrs.wants_primary()
+        && server.identity().opened_for_session().is_none()
+        && pools.upstreams.are_disputed(&database.hosts)
+}
+
 /// Whether nobody would know what became of a session's query if the session ended now. Only where texts are read is this known.
 pub(crate) fn may_be_committing(sessions: &Sessions, servers: &Servers, pools: &Pools, conn: ConnId) -> bool {
     // It may have ended in this step.
