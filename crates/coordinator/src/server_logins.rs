@@ -46,7 +46,7 @@ impl ServerLogins {
     /// A login has come to an end. `succeeded`: there may be one more at a time.
     pub(crate) fn over(&mut self, pool: PoolId, holder: Holder, succeeded: bool) {
         let index = self.under_way.iter().position(|login| (login.pool, login.holder) == (pool, holder));
-        // It is of a process that has joined.
+        // A process that has joined may have begun it before.
         let Some(login) = index.and_then(|index| self.under_way.remove(index)) else { return };
         let Some(host) = login.limited_at.filter(|_| succeeded) else { return };
         // The ramp may be over, or another one have begun.
@@ -58,7 +58,7 @@ impl ServerLogins {
         }
     }
 
-    /// A holder is gone: none of its logins goes on.
+    /// A holder is gone, and its logins with it.
     pub(crate) fn forget(&mut self, holder: Holder) {
         self.under_way.retain(|login| login.holder != holder);
     }
@@ -68,7 +68,7 @@ impl ServerLogins {
         self.recent(now).count() >= limits::OPENING_PROCESS_MAX
     }
 
-    /// The same for those at one host.
+    /// Whether as many logins are under way at this host as may be at once.
     pub(crate) fn are_enough_at(&self, now: Time, host: &Address) -> bool {
         let of_host = |login: &&Login| login.limited_at.as_ref() == Some(host);
         self.ramps.get(host).is_some_and(|at_once| self.recent(now).filter(of_host).count() >= *at_once)

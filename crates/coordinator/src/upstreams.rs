@@ -65,13 +65,13 @@ impl Hosts<'_> {
         }
     }
 
-    /// Somebody outside says that a host is the primary now, or is not any more.
+    /// A hint has come: a host is the primary now, or is not any more.
     pub(crate) fn hinted(&mut self, hint: &Hint) {
         self.upstreams.note_hint(self.now, &hint.host, hint.is_primary);
         self.decide(&hint.host);
     }
 
-    /// This process takes the place of another one, and goes on with the decisions made there. Observations here may have changed them meanwhile.
+    /// This process takes the place of another one, and takes over its decisions. Each is made again by the observations here.
     pub(crate) fn inherit(&mut self, decided: Vec<(Vec<Address>, Primary)>) {
         for (hosts, primary) in decided {
             // No database here has this list, or the same is decided.

@@ -52,7 +52,7 @@ pub struct Client {
     agent: Agent,
 }
 
-/// What a server has answered.
+/// The answer of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
     pub status: u16,

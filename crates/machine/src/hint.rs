@@ -1,5 +1,5 @@
-//! What somebody outside says about a host: that it is the primary now, or is not any more. A hint is never the last word: it is a reason to look at
-//! all hosts of a database at once, and it counts where two hosts say that they are the primary.
+//! News about a host from Patroni or the console: it is the primary now, or is not any more. A hint decides nothing alone: all hosts of the database
+//! are probed at once, and it counts if two hosts report themselves as the primary.
 
 use std::fmt;
 use std::net::IpAddr;

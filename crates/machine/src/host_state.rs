@@ -5,8 +5,8 @@ use std::sync::Arc;
 use connections::databases::Address;
 use units::Time;
 
-/// Whether a PostgreSQL is in hot standby. A connection's is that of its login: PostgreSQL becomes a standby only by a restart. It is promoted
-/// without one.
+/// Whether a PostgreSQL is in hot standby. A connection has the role that was reported at its login: PostgreSQL becomes a standby only by a restart, and
+/// is promoted without one.
 //= pg18 runtime-config-preset#GUC-IN-HOT-STANDBY
 #[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum HostRole {
@@ -39,8 +39,8 @@ impl HostRole {
 pub enum HostState {
     /// A connection has failed: until then other hosts come first.
     Failed { until: Time },
-    /// It has not answered a probe for `host_timeout`. It may be frozen: the kernel still takes connections and bytes for it. This ends when it
-    /// answers again.
+    /// The host has not answered a probe for `host_timeout`. PostgreSQL may be frozen while its kernel still accepts connections and bytes. This ends
+    /// with the next answer.
     Silent,
     /// A server has logged in there, or nothing is known. `None`: its role is not known.
     Alive { role: Option<HostRole> },
@@ -90,7 +90,7 @@ impl Upstream {
         self.state == HostState::Silent
     }
 
-    /// What the last server that logged in there was.
+    /// The role of the last server that logged in there.
     #[must_use]
     pub fn role(self) -> Option<HostRole> {
         match self.state {

@@ -5,7 +5,7 @@
 //! ```
 //!
 //! Promises, for each list of hosts:
-//! * at most one of its hosts is written to, and only one that has said itself that it is the primary;
+//! * at most one of its hosts is written to, and only one that reports itself as the primary;
 //! * another one is chosen only with the proof that it is its successor: the one before does not answer, refuses, or is a standby, and the new one is
 //!   on a later timeline. A host that does not answer changes nothing by itself;
 //! * of two that both accept writes, the one of before keeps them if the other is on an earlier timeline, as a primary is that was frozen and wakes up;
@@ -27,7 +27,7 @@ use units::{Time, limits};
 use crate::Settings;
 use crate::host_state::{HostRole, HostState, Upstream};
 
-/// What the prober knows of the database system at a host.
+/// The database system at a host, as the prober has found it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Origin {
     /// The role in which it gave the other values. A promotion begins another timeline.
@@ -52,11 +52,11 @@ impl Origin {
 /// Which host of a list is written to.
 #[derive(Clone, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum Writes {
-    /// No host has said that it is the primary.
+    /// No host has reported itself as the primary.
     #[default]
     Unknown,
     At(Arc<Address>),
-    /// Several accept writes, and nothing says which is the right one. Nobody writes.
+    /// Several accept writes, and none of the rules chooses one. Nobody writes.
     Disputed,
 }
 
@@ -70,7 +70,7 @@ pub struct Primary {
     pub since: Time,
     /// The primary before a dispute.
     before: Option<Arc<Address>>,
-    /// What is known of the primary's system.
+    /// The primary's system identifier, if the prober has seen it.
     system: Option<u64>,
     timeline: Option<u32>,
     /// Its timeline is later than this one, where it was chosen before its timeline was seen.
@@ -203,7 +203,7 @@ struct Candidate {
 }
 
 impl Candidate {
-    /// Whether it may be the successor of a primary that was on this timeline and is not alive. What is not known does not speak against it.
+    /// Whether it may be the successor of a primary that was on this timeline and is not alive. An unknown timeline does not exclude it.
     fn may_follow(&self, timeline: Option<u32>) -> bool {
         match (self.timeline, timeline) {
             (Some(own), Some(before)) => own > before,
@@ -228,7 +228,7 @@ type Known<'k> = (&'k BTreeMap<Address, Origin>, &'k BTreeMap<Address, (bool, Ti
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Primaries {
     decided: BTreeMap<Arc<[Address]>, Primary>,
-    /// Of one of them it is not known which host is written to. Each message of a client in session mode asks for this.
+    /// One of the decisions is [`Writes::Disputed`]. A flag, since each message of a linked client looks at it.
     has_disputes: bool,
     /// Only the coordinator knows these.
     origins: BTreeMap<Address, Origin>,
@@ -244,7 +244,7 @@ impl Primaries {
         primaries
     }
 
-    /// Takes the lists of new settings. What was decided of those that stay is kept.
+    /// Takes the lists of new settings. The decisions for lists that stay are kept.
     pub fn configure(&mut self, settings: &Settings) {
         let before = std::mem::take(&mut self.decided);
         let databases = settings.databases.values().chain(&settings.fallback);
@@ -376,7 +376,7 @@ fn find_foreign(hosts: &[Address], known: &mut Primary, origins: &BTreeMap<Addre
     Some(Why::Foreign { hosts: new })
 }
 
-/// The hosts that have said they are the primary. The same server under two addresses counts once: by that of the `incumbent`, or else the first.
+/// The hosts that report themselves as the primary. A server with two addresses counts once, by that of the `incumbent`, or else by the first.
 fn candidates(
     hosts: &[Address],
     incumbent: Option<&Arc<Address>>,
@@ -420,7 +420,7 @@ fn decide(
     if let Some(own) = candidates.iter().find(|candidate| incumbent.as_ref() == Some(&candidate.host))
         && !own.may_be_of(known.system)
     {
-        // It was upgraded or made anew where it is.
+        // The incumbent was upgraded or made anew at the same address.
         (known.system, known.timeline) = (own.system, own.timeline);
     }
     candidates.retain(|candidate| candidate.may_be_of(known.system));
@@ -430,7 +430,7 @@ fn decide(
         let own = candidates.swap_remove(at);
         known.timeline = own.timeline.or(known.timeline);
         known.system = own.system.or(known.system);
-        // Of what is not known it keeps the writes.
+        // The incumbent keeps the writes against a host of unknown timeline.
         let rivals: Vec<Candidate> = candidates
             .into_iter()
             .filter(|rival| !rival.is_older(own.timeline))
@@ -556,13 +556,13 @@ mod tests {
         Address { host: Host::Name("db".to_owned()), port }
     }
 
-    /// One list of three hosts, at ports 1 to 3, and what is observed of them.
+    /// One list of three hosts, at ports 1 to 3, and their observations.
     struct Scene {
         primaries: Primaries,
         observed: BTreeMap<Address, Upstream>,
         policy: SplitBrain,
         now: u64,
-        /// What was decided last, in words.
+        /// The log line of the last decision.
         said: String,
     }
 
@@ -707,7 +707,7 @@ mod tests {
         };
         assert!(is_foreign(&scene, 2) && !is_foreign(&scene, 1));
         assert_eq!(scene.lose(1).answers(2, HostRole::Primary, 8, 9).decision(), (Some(1), 1));
-        // It was made anew from the primary.
+        // Host 2 was made anew from the primary.
         scene.standby(2, 1);
         assert!(!is_foreign(&scene, 2));
         assert_eq!(scene.said, "no host belongs to another database system than the primary any more");
@@ -726,7 +726,7 @@ mod tests {
         assert_eq!(scene.primary(1, 3).decision(), (None, 2), "the hint ended with the decision");
         scene.hint(1, true);
         assert_eq!(scene.primary(1, 3).decision(), (Some(1), 3));
-        // It does not send anybody to a primary that wakes up.
+        // A hint does not send clients to a primary that wakes up.
         scene.lose(2).lose(1).hint(2, true);
         assert_eq!(scene.primary(2, 2).decision(), (Some(1), 3));
         scene.primary(1, 3).now += 3_600_000_000;

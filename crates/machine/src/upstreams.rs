@@ -9,7 +9,7 @@
 //!         └── Action::Probe ── worker: a login has failed, a server was lost, or an answer is long in coming
 //! ```
 //!
-//! Promises: the later observation wins, whatever the order in which copies receive them. So all copies are equal once no mail is under way.
+//! Promises: the later observation wins, in any order of arrival. So all copies are equal once no mail is under way.
 //!
 //! Workers observe hosts of databases with several, since nothing is decided by a login at an only host. The prober observes any host.
 
@@ -77,7 +77,7 @@ impl Upstreams {
         self.primaries.of(hosts)?.host()
     }
 
-    /// Whether several of these hosts accept writes, and nothing says which is the right one.
+    /// Whether several of these hosts accept writes, and none of them was chosen.
     #[must_use]
     pub fn are_disputed(&self, hosts: &[Address]) -> bool {
         self.primaries.of(hosts).is_some_and(|primary| primary.writes == Writes::Disputed)

@@ -1,6 +1,6 @@
 //! Which member is believed. A value; nothing is asked here.
 //!
-//! In this order: a member that has reached the store of the cluster's state within [`STALE`] (or says that it goes on without, since all
+//! In this order: a member that has reached the store of the cluster's state within [`STALE`] (or works without it in failsafe mode, since all
 //! members agree), then one of which that is not known, then all others; the highest timeline; the one that has reached it last. So the answer of
 //! an old leader that is cut off, and believes that it still leads, does not count against those who have another one.
 //!
@@ -14,7 +14,7 @@ use crate::view::{ClusterView, Status};
 /// A leader that has not reached the store for Patroni's default `ttl` leads no more.
 const STALE: Duration = Duration::from_secs(30);
 
-/// What a member has answered.
+/// The answer of a member.
 #[derive(Clone, Debug)]
 pub(crate) struct Answer {
     /// The host of its URL.
@@ -51,7 +51,7 @@ enum Freshness {
     Fresh,
 }
 
-/// What follows from all answers.
+/// The result of all answers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Choice {
     /// `None`: nobody is believed.
@@ -103,7 +103,7 @@ pub(crate) fn choose(answers: &[Answer], known: Option<(&str, u64)>) -> Choice {
 /// The one that most have; of equals the one that comes first.
 fn usual_scope(answers: &[Answer]) -> Option<&str> {
     let count = |scope: &str| answers.iter().filter(|answer| answer.scope() == Some(scope)).count();
-    // Of equals `max_by_key` takes the last one.
+    // `max_by_key` takes the last of equals.
     answers.iter().rev().filter_map(Answer::scope).max_by_key(|scope| count(scope))
 }
 
@@ -153,11 +153,11 @@ mod tests {
             (&["a a 1 12", "b - 1 4", "c - 1 2"], None),
             (&["a a 1 25", "b b 2 4", "c b 2 2"], Some("b")),
             (&["b b 2 4", "a a 1 0"], Some("b")),
-            // A member that has not reached the store for long counts less than one that has, whatever its timeline.
+            // A member that has not reached the store for long counts less than one that has, also on a later timeline.
             (&["a a 9 31", "b b 2 30"], Some("b")),
             (&["a a 1 31", "b b 1 - silent"], Some("b")),
             (&["a a 1 - silent", "b b 1 30"], Some("b")),
-            // And alone it leads nobody.
+            // Alone it has no leader.
             (&["a a 1 31"], None),
             (&["a a 1 30"], Some("a")),
             (&["a a 1 300 failsafe", "b a 1 300"], Some("a")),
@@ -186,7 +186,7 @@ mod tests {
         let found = choose(&[answer("a a 9 0 scope=other"), answer("b b 1 0"), answer("c b 1 0 scope=shop")], None);
         assert_eq!(found.view.and_then(|view| view.leader).as_deref(), Some("b"));
         assert_eq!(found.refused, [(0, "it belongs to the Patroni cluster other, the others to shop".to_owned())]);
-        // Of one each, the first in the list.
+        // Each scope has one member: the first in the list wins.
         let two = [answer("a a 1 0 scope=other"), answer("b b 9 0")];
         assert_eq!(choose(&two, None).view.and_then(|view| view.leader).as_deref(), Some("a"));
         // Unless the other one was seen before.

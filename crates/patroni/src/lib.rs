@@ -1,4 +1,4 @@
-//! Who leads a Patroni cluster, as its members say by their REST API.
+//! The leader of a Patroni cluster, by the REST API of its members.
 //!
 //! ```text
 //!   Watch ── each second, or look_now ──► a thread for each URL: GET /cluster, then GET /patroni
@@ -8,8 +8,8 @@
 //! ```
 //!
 //! Promises that a member that is silent delays nobody's answer, that an answer of an old leader that is cut off does not count against the
-//! others', and that a member that cannot be used is told once, with the reason, and changes nothing. A view is a hint: whether a PostgreSQL is the
-//! primary, it says itself. Does not change anything at Patroni, and does not know which hosts pgweir has.
+//! others', and that a member that cannot be used is reported once, with the reason, and changes nothing. A view is a hint: which PostgreSQL is the
+//! primary, only PostgreSQL decides. Does not change anything at Patroni, and does not know which hosts pgweir has.
 
 mod choice;
 mod view;

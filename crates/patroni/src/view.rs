@@ -1,4 +1,4 @@
-//! What a member of a Patroni cluster answers, as values: `GET /cluster` and `GET /patroni`. A value; nothing is asked here.
+//! The answers of a member of a Patroni cluster, as values: `GET /cluster` and `GET /patroni`. A value; nothing is asked here.
 //!
 //! Fields that are not known are passed over, since each version of Patroni has others. Without a list of members it is no Patroni.
 
@@ -12,7 +12,7 @@ const MEMBERS_MAX: usize = 100;
 /// Characters of a name or a word that are read.
 const WORD_MAX: usize = 255;
 
-/// What a cluster looks like to one of its members.
+/// The cluster as one of its members sees it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClusterView {
     /// The cluster's name. Patroni before 3.0 has it in `GET /patroni` only.
@@ -24,7 +24,7 @@ pub struct ClusterView {
     pub members: Vec<Member>,
     /// Patroni's pause: it fails nothing over.
     pub is_paused: bool,
-    /// The leader goes on without the store of the cluster's state, since all members agree.
+    /// Failsafe mode: the leader works without the store of the cluster's state, since all members agree.
     pub is_failsafe: bool,
 }
 
@@ -32,7 +32,7 @@ pub struct ClusterView {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Member {
     pub name: String,
-    /// Where PostgreSQL is, as Patroni has it: `None` until it has started once.
+    /// The address of PostgreSQL in Patroni's configuration: `None` until it has started once.
     pub host: Option<String>,
     pub port: Option<u16>,
     /// The host of the URL at which this member was asked: its other name.
@@ -55,7 +55,7 @@ impl ClusterView {
     }
 }
 
-/// What a member says of itself.
+/// The state of a member, by its own answer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Status {
     pub(crate) scope: Option<String>,

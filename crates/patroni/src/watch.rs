@@ -14,21 +14,21 @@ use crate::view::{self, ClusterView, Status};
 
 /// How often all are asked at rest.
 const REST: Duration = Duration::from_secs(1);
-/// And at most, when somebody wants to know it now.
+/// The shortest time between two rounds, after [`Watch::look_now`].
 const HASTE: Duration = Duration::from_millis(50);
 /// How long an answer counts. A request may take a second, and another one behind it.
 const COUNTS: Duration = Duration::from_secs(4);
-/// How long it counts when a member has reached the cluster's store, while all say the same of the cluster. To ask for that costs a member a
+/// How long the status of a member counts, while all agree about the cluster. To ask for that costs a member a
 /// question to its PostgreSQL.
 const STATUS_COUNTS: Duration = Duration::from_secs(5);
-/// How long a member may say something else than the others before that is told: it is a moment behind, mostly.
+/// How long a member may differ from the others before that is reported: mostly it is a moment behind.
 const BEHIND: Duration = Duration::from_secs(4);
 /// How long a timeline that was seen is not gone back to.
 const REMEMBERED: Duration = Duration::from_secs(60);
-/// Of an answer, in bytes: a hundred members have some 30 kB.
+/// The longest answer, in bytes: a hundred members have some 30 kB.
 const BYTES_MAX: u64 = 1 << 20;
 
-/// Where a member answers.
+/// The REST API of a member.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Url {
     /// Without `/cluster` and without a slash at its end.
@@ -44,7 +44,7 @@ pub struct Options {
     pub client: Client,
     /// User and password.
     pub login: Option<(String, String)>,
-    /// How often a view that stays the same is told again.
+    /// How often a view that stays the same is reported again.
     pub confirm: Duration,
 }
 
@@ -135,7 +135,7 @@ fn authorization((user, password): &(String, String)) -> String {
     format!("Basic {}", Base64::encode_string(format!("{user}:{password}").as_bytes()))
 }
 
-/// What is known of a member.
+/// A member, and its last answers.
 #[derive(Default)]
 struct Asked {
     /// A thread waits for its answer.
@@ -144,7 +144,7 @@ struct Asked {
     status: Option<(Status, Instant)>,
     /// Since when its answers do not count, though they are some.
     refused: Option<Instant>,
-    /// That it cannot be used was told.
+    /// Its failure was reported.
     told: bool,
 }
 
@@ -155,10 +155,10 @@ struct Watching<F> {
     members: Vec<Asked>,
     sender: Sender<Event>,
     shown: Shown,
-    /// When an answer has last agreed with what is shown.
+    /// When an answer has last agreed with the view.
     confirmed: Option<Instant>,
     confirm: Duration,
-    /// When the view was told last.
+    /// When the view was last reported.
     told_at: Instant,
     /// The answers of the members differ.
     differ: bool,
@@ -282,7 +282,7 @@ impl<F: FnMut(News)> Watching<F> {
         let failed = match &member.cluster {
             Some((Ok(_), _)) => refused,
             Some((Err(words), _)) => Some(words.clone()),
-            // It is asked for the first time.
+            // The first answer is still to come.
             None => return,
         };
         let url = self.urls[at].base.clone();

@@ -11,10 +11,10 @@ use super::*;
 /// Only a defect takes this long.
 const LONG: Duration = Duration::from_secs(60);
 
-/// What a member answers: to `/cluster` and to `/patroni`. `None`: nothing at all.
+/// The answers of a member to `/cluster` and to `/patroni`. `None`: nothing at all.
 type Says = Option<(String, String)>;
 
-/// A member that answers what it is told to, and keeps connections open.
+/// A member with prescribed answers, which keeps connections open.
 struct Fake {
     address: SocketAddr,
     says: Arc<Mutex<Says>>,
@@ -60,7 +60,7 @@ fn serve(mut stream: TcpStream, says: &Mutex<Says>, asked: &AtomicU32) {
         if line.trim().is_empty() {
             let head = lines.concat().to_lowercase();
             asked.fetch_add(1, Ordering::SeqCst);
-            // Who is not let in is told so.
+            // A refused client gets a status of its own.
             let is_known = !head.contains("authorization:") || head.contains("basic ym9iom9wzw4=");
             let answer = says.lock().expect("nobody panics").clone();
             let Some((cluster, patroni)) = answer else {
@@ -84,7 +84,7 @@ fn serve(mut stream: TcpStream, says: &Mutex<Says>, asked: &AtomicU32) {
     }
 }
 
-/// As a member says it that has reached the store so many seconds ago.
+/// The answers of a member that has reached the store `age` seconds ago.
 fn says(leader: &str, timeline: u64, age: i64) -> Says {
     let member = |name: &str| {
         let role = if name == leader { "leader" } else { "replica" };

@@ -1,4 +1,4 @@
-//! Who outside says which host is the primary: Patroni, where `patroni_urls` has it asked, and administrators.
+//! Hints about the primary: by Patroni, if `patroni_urls` is set, and by administrators.
 //!
 //! ```text
 //!   Patroni ── a Watch for each list of URLs ──► view ─┬─ SHOW HOSTS
@@ -6,8 +6,8 @@
 //!   PROMOTED, DEMOTED at the console ──────────────────────────────────────► hint
 //! ```
 //!
-//! Promises that a member that cannot be asked is told in the log, once, and changes nothing, and that a wrong setting at a RELOAD leaves Patroni
-//! asked as before. Does not decide what follows from a hint: who is the primary, PostgreSQL says.
+//! Promises that a member that cannot be asked is logged once, and changes nothing, and that after a wrong setting at a RELOAD Patroni is asked as
+//! before. Does not decide which host is the primary: the coordinator does, by what PostgreSQL answers.
 
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -36,7 +36,7 @@ const PATIENCE: Duration = Duration::from_secs(1);
 const CONFIRM: Duration = Duration::from_secs(20);
 const _: () = assert!(CONFIRM.as_secs() * 2 < limits::HINT_HOLDS.as_secs(), "one answer may be missing");
 
-/// Where hints come together. Its watches end with the last clone.
+/// Receives all hints. Its watches end with the last clone.
 #[derive(Clone)]
 pub(crate) struct Hints {
     shared: Arc<Shared>,
@@ -79,7 +79,7 @@ impl PatroniAccess {
         });
         let files = [&own.patroni_tls_ca_file, &own.patroni_tls_cert_file, &own.patroni_tls_key_file];
         let mut hash = DefaultHasher::new();
-        // One that cannot be read is as one that is not there; who reads it for TLS tells it.
+        // A file that cannot be read counts as missing; `client` reports the error.
         files.map(|name| std::fs::read(name).ok()).hash(&mut hash);
         PatroniAccess { settings: own.clone(), login, files: hash.finish() }
     }
@@ -163,7 +163,7 @@ impl Hints {
         Ok(AskedCluster { urls, access, watch })
     }
 
-    /// Somebody outside says which host is the primary, or is not any more.
+    /// Passes on that a host is the primary, or is not any more.
     pub(crate) fn hint(&self, hint: &Hint) {
         self.shared.hint(hint);
         // Patroni may have it, too.
@@ -210,7 +210,7 @@ impl Shared {
     }
 }
 
-/// What is heard of one cluster.
+/// The last news of one cluster.
 struct Hearing {
     shared: Weak<Shared>,
     urls: Vec<HttpUrl>,
@@ -280,7 +280,7 @@ impl Hearing {
         }
     }
 
-    /// What follows for the hosts of databases from the leader now and the one before.
+    /// The hints for hosts of databases, by the leader now and the one before.
     fn hints(
         &self,
         settings: &Settings,

@@ -1,4 +1,4 @@
-//! Whom the prober asks, and as whom; and how it is joined to the data plane.
+//! The hosts to probe with their users, and the prober's connection to the data plane.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -21,7 +21,7 @@ use crate::observer::target_as;
 /// The database that is there if nobody has removed it. Whoever drops one that clients use does not have to wait for us.
 const DATABASE: &str = "postgres";
 
-/// Who is let in by a host that trusts everybody, where nobody is configured.
+/// The user for a host that trusts everybody, if no user is configured.
 const NOBODY: &str = "pgweir";
 
 /// The prober, as others see it.
@@ -112,7 +112,7 @@ pub(crate) fn connections(config: &Config) -> u32 {
     if options.interval.is_some() { u32::try_from(watched).unwrap_or(u32::MAX) } else { 0 }
 }
 
-/// Where what the prober sees goes.
+/// Sends the prober's observations to the coordinator.
 struct Machines(Handle);
 
 impl Outlet for Machines {

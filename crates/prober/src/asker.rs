@@ -74,12 +74,12 @@ struct Asker {
     connected: Option<Connected>,
     /// When the first question was asked that it has not answered.
     unanswered_since: Option<Instant>,
-    /// What the log was told last.
+    /// The last line in the log about this host.
     told: Option<Condition>,
     failed_told_at: Option<Instant>,
 }
 
-/// What the log tells of a host.
+/// The state of a host in the log.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 enum Condition {
     Answers,
@@ -174,7 +174,7 @@ impl Asker {
         !inner.is_over
     }
 
-    /// Whether others are to be told. That a host has failed holds for a while, and is told to all each time.
+    /// Whether an observation has to be sent. Failures are sent each time, since a failure counts for a limited time only.
     fn is_news(&mut self, state: HostState) -> bool {
         if !matches!(state, HostState::Failed { .. }) {
             self.failed_told_at = None;

@@ -1,4 +1,4 @@
-//! What a host is asked, and what its answer means. PostgreSQL 9.6 and later answer it to any role.
+//! The question to a host, and the reading of its answer. PostgreSQL 9.6 and later answer it to any role.
 //!
 //! The timeline is that of the log that is written now, or replayed: `pg_control_checkpoint()` lags until the next checkpoint, which may be
 //! that of another timeline.
@@ -20,7 +20,7 @@ CASE WHEN r THEN pg_catalog.pg_last_wal_replay_lsn() ELSE pg_catalog.pg_current_
 extract(epoch FROM pg_catalog.pg_postmaster_start_time()) \
 FROM pg_catalog.pg_is_in_recovery() r";
 
-/// What a host has said of itself.
+/// The answer of a host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Facts {
     pub role: HostRole,
@@ -35,7 +35,7 @@ pub struct Facts {
 }
 
 impl Facts {
-    /// What others decide by.
+    /// The values by which the coordinator decides.
     pub(crate) fn origin(&self) -> Origin {
         let Facts { role, system, timeline, ref started, .. } = *self;
         Origin { role, system, timeline, started: started.clone() }

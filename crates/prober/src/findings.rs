@@ -1,4 +1,4 @@
-//! What an answer, or its absence, means for those who open servers. Pure.
+//! From an answer, or its absence, to the state of the host. Pure.
 //!
 //! | the host | it is |
 //! |---|---|
@@ -21,7 +21,7 @@ use crate::pace::Came;
 //= pg18 errcodes-appendix
 const NOT_NOW: [&str; 3] = ["57P01", "57P02", "57P03"];
 
-/// What is to be told, and how the question ended.
+/// The observation to send, and how the question ended.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Finding {
     /// `None`: nothing is known.
@@ -47,7 +47,7 @@ pub(crate) fn find(
             Some(_) => finding(None, Came::Failed),
             None => finding(failed, Came::Failed),
         },
-        // Who opens servers looks it up, too, and finds out.
+        // A worker that opens a server looks the name up, too.
         Is::Unresolved => finding(None, Came::Failed),
         Is::Failed => finding(failed, Came::Failed),
         Is::Answering => {
@@ -57,7 +57,7 @@ pub(crate) fn find(
             }
             let how = match code {
                 None => Came::Unknown,
-                // It has no place left.
+                // Too many connections: PostgreSQL is alive.
                 Some(code) if code.starts_with("53") => Came::Answered,
                 Some(_) => Came::Refused,
             };

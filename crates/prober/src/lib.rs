@@ -32,13 +32,13 @@ use pace::Pace;
 #[derive(Clone)]
 pub struct Host {
     pub address: Arc<Address>,
-    /// Where and as whom, the next if one is refused. A login that needs a password that is not known shows all the same that the host answers.
+    /// Addresses and users, tried in order until a login succeeds. A login that needs a password that is not known shows all the same that the host answers.
     pub targets: Vec<Target>,
     /// A database chooses among this host and others, so it is asked at rest, too.
     pub is_watched: bool,
 }
 
-/// What is asked, and how often.
+/// The hosts to probe, and how often.
 #[derive(Clone, Default)]
 pub struct Options {
     pub hosts: Vec<Host>,
@@ -52,13 +52,13 @@ pub struct Options {
     pub retry: Duration,
 }
 
-/// Whom the prober tells.
+/// The receiver of observations.
 pub trait Outlet: Send + Sync {
     /// The time by the clock of all machines.
     fn now(&self) -> Time;
     fn probed(&self, observed: Observed, origin: Option<Origin>);
     fn say(&self, level: Level, text: String);
-    /// Where a name leads, as whoever opens servers finds it.
+    /// The addresses of a name, as the worker that opens servers finds them.
     ///
     /// # Errors
     /// Why there are no addresses.

@@ -23,7 +23,7 @@ const REFUSED: Duration = Duration::from_secs(10);
 /// Of one host.
 #[derive(Debug)]
 pub(crate) struct Pace {
-    /// It is asked though nobody urges.
+    /// The host is probed at rest.
     pub(crate) is_watched: bool,
     wanted_at: Option<Instant>,
     urged_at: Option<Instant>,

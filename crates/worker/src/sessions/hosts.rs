@@ -1,5 +1,5 @@
 //! A worker's observations of the hosts of databases with several: at which of them servers cannot be opened, at which they log in, and which of
-//! them is the primary. No other worker is told of a database's only host.
+//! them is the primary. Observations of a database's only host stay on the worker.
 //!
 //! | a login fails because | it is passed over by |
 //! |---|---|
@@ -86,7 +86,7 @@ pub(crate) fn may_let_in_elsewhere(servers: &Servers, pools: &Pools, step: &Step
         && pools[server.pool()].opening().has_untried_host(database, host, &pools.upstreams, step.now)
 }
 
-/// What is known of the hosts of a pool's database, for a client that none of them serves; else why the last attempt has failed.
+/// The state of each host of a pool's database, for the error of a client that none of them serves. With one host: why the last attempt has failed.
 pub(crate) fn tried(pool: &Pool, upstreams: &Upstreams, now: Time) -> String {
     let hosts = &pool.database().hosts;
     if upstreams.are_disputed(hosts) {
@@ -143,7 +143,7 @@ fn fails_for_all(server: &Server, code: Option<SqlState>) -> bool {
 /// A host was observed here. One that has not shown its role has the one that is known.
 fn observe(pools: &mut Pools, step: &mut Step<'_>, host: &Arc<Address>, state: HostState) {
     let state = match state {
-        // It has not answered the prober, which will notice when it does.
+        // The prober notices when it answers again.
         HostState::Failed { .. } if pools.upstreams.get(host).is_silent() => return,
         HostState::Alive { role: None } => HostState::Alive { role: pools.upstreams.get(host).role() },
         state => state,
@@ -154,7 +154,7 @@ fn observe(pools: &mut Pools, step: &mut Step<'_>, host: &Arc<Address>, state: H
     }
 }
 
-/// The state of a host has changed. Pools that wait for a host with its role go on at once. If it is the primary now, its servers are closed where a
+/// The state of a host has changed. Pools that wait for a host with its role open servers at once. If it is the primary now, its servers are closed where a
 /// standby is wanted.
 pub(crate) fn host_changed(
     sessions: &mut Sessions,
@@ -184,7 +184,7 @@ pub(crate) fn host_changed(
     }
 }
 
-/// Which host of a list is written to was decided anew. Servers at others are closed: nothing may be written to two hosts. Pools that wait go on.
+/// Which host of a list is written to was decided anew. Servers at others are closed: nothing may be written to two hosts. Pools that wait open servers at once.
 pub(crate) fn decided(
     sessions: &mut Sessions,
     servers: &mut Servers,
@@ -237,7 +237,7 @@ fn leave(
             _ => CloseReason::PrimaryElsewhere,
         };
         match server.state().group() {
-            // What is under way there may go on.
+            // The transaction under way may end there.
             Group::Linked if !attrs.wants_primary() || is_disputed => {
                 server.end_mut().close_when_released(why);
             }
@@ -285,7 +285,7 @@ pub(crate) fn judge(servers: &mut Servers, pools: &Pools, step: &Step<'_>, conn:
     let database = Arc::clone(server.identity().opened_for());
     let attrs = database.target_session_attrs;
     let Some((role, is_read_only)) = server_login::take_role(server) else {
-        // It was asked, and has not answered as PostgreSQL does.
+        // The answer to the question for its role was not PostgreSQL's.
         return (attrs != TargetSessionAttrs::Any).then(|| wrong_role("the host has not shown its role", false, attrs));
     };
     server.identity_mut().note_role(role);

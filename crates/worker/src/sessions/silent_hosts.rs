@@ -1,5 +1,5 @@
-//! Hosts that do not answer: a PostgreSQL that is frozen, as its machine is paused or its storage hangs. Its kernel goes on taking connections and
-//! bytes, so no socket tells.
+//! Hosts that do not answer: a PostgreSQL that is frozen, as its machine is paused or its storage hangs. Its kernel still accepts connections and
+//! bytes, so no socket shows it.
 //!
 //! ```text
 //!   a server owes an answer for 1 s        Action::Probe: the prober asks its host by a connection of its own
