@@ -13,6 +13,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use connections::databases::Address;
 use link::server::{CloseReason, Server, ServerState};
@@ -34,8 +35,11 @@ pub(crate) fn look(
 ) -> Option<Time> {
     let owing: Vec<(ConnId, Time)> =
         servers.iter().filter_map(|(conn, server)| Some((conn, owing_since(server)?))).collect();
-    let again = (!owing.is_empty()).then(|| step.now + limits::SILENCE);
-    let timeout = step.plan.settings.global.servers.host_timeout?;
+    let timeout = step.plan.settings.global.servers.host_timeout;
+    let dues = owing.iter().map(|(_, since)| due(step.now, *since, timeout));
+    // Servers that are busy with short queries do not have each of them looked at.
+    let again = dues.min().map(|at| at.max(step.now + limits::SILENCE / 4));
+    let Some(timeout) = timeout else { return again };
     let keeps = does(&step.plan.settings, Fault::KeepSilentServers);
     let mut suspected: BTreeSet<Arc<Address>> = BTreeSet::new();
     for (conn, since) in owing {
@@ -53,6 +57,12 @@ pub(crate) fn look(
         step.actions.push(Action::Probe { host, is_urgent: false });
     }
     again
+}
+
+/// When to look again at a server that owes an answer since then: its host is asked after [`limits::SILENCE`], and it is closed after `timeout`.
+fn due(now: Time, since: Time, timeout: Option<Duration>) -> Time {
+    let steps = [Some(limits::SILENCE), timeout].into_iter().flatten().map(|span| since + span);
+    steps.filter(|at| *at > now).min().unwrap_or(now + limits::SILENCE)
 }
 
 /// Since when a server that a client has, or had, owes an answer without a byte of it. One that is not read, as its client takes nothing, owes none.
