@@ -148,7 +148,9 @@ impl Backend {
     ///
     /// # Errors
     /// It had state that is lost with the server.
-    pub fn in_lost_block(&self) -> Result<Backend, String> {
+    pub fn in_lost_block(&mut self) -> Result<Backend, String> {
+        // Its cursors without hold are gone with the transaction.
+        self.session.fail_block();
         let mut moved = self.moved()?;
         moved.session.fail_block();
         Ok(moved)

@@ -100,7 +100,9 @@ impl Client {
             census.statements.queries += 1;
             self.talk.twin.note_ready();
         }
-        census.hosts.held += u64::from(is_held_too_long(message, body, facts));
+        let is_refusal = is_held_too_long(message, body, facts);
+        census.hosts.held += u64::from(is_refusal);
+        self.losses.is_refusal |= is_refusal;
         let is_lost = self.losses.is_lost || self.is_loss(message, body, facts, plan);
         if is_lost || self.losses.is_in_block {
             self.judge_lost_block(message, body)?;
@@ -234,6 +236,12 @@ impl Client {
         // Of what a commit under way has set nothing is known.
         let is_unknown = self.work.setting || self.work.has_set_in_block && status == Status::Idle;
         if status == Status::InTransaction || is_unknown || self.losses.count > 20 {
+            self.work.units = 0;
+            self.losses.gives_up = true;
+            return Ok(());
+        }
+        if std::mem::take(&mut self.losses.is_refusal) && self.talk.twin.has_fixed_state() {
+            // It may be kept, or lost by another cause: the twin cannot know.
             self.work.units = 0;
             self.losses.gives_up = true;
             return Ok(());

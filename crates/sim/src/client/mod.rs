@@ -92,6 +92,8 @@ pub struct Circumstances {
 struct Losses {
     /// Its server was lost: outstanding answers come as errors, or from another server.
     is_lost: bool,
+    /// It was not lost: a request was refused, since several hosts accept writes. What the session has there is still there.
+    is_refusal: bool,
     /// It was lost in a transaction block, which the client has not ended yet.
     is_in_block: bool,
     /// Losses survived.

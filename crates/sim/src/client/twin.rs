@@ -255,6 +255,11 @@ impl Twin {
         shows && expected.starts_with(b"Z\0\0\0\x05T")
     }
 
+    /// Whether it has state that cannot be at another server.
+    pub(super) fn has_fixed_state(&self) -> bool {
+        self.backend.moved().is_err()
+    }
+
     /// Continues at another server, or in the block whose server was lost.
     ///
     /// # Errors

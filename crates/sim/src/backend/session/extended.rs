@@ -42,7 +42,7 @@ impl Session {
     /// # Errors
     /// There is no such statement.
     pub(in crate::backend) fn portal_of(&self, statement: &[u8], mark: Option<Mark>) -> Result<Portal, SettingRefusal> {
-        let found = self.statements.get(statement).ok_or_else(|| missing(Target::Statement))?;
+        let found = self.statements.get(statement).ok_or_else(|| missing(Target::Statement, statement))?;
         Ok(Portal::new(found.statement.body.clone(), found.statement.mark.or(mark), found.columns))
     }
 
@@ -64,7 +64,7 @@ impl Session {
             Target::Statement => self.statements.get(name).map(|found| (&found.statement.body, found.columns)),
             Target::Portal => self.portals.get(name).map(|portal| (&portal.body, portal.columns)),
         };
-        let (body, columns) = found.ok_or_else(|| missing(target))?;
+        let (body, columns) = found.ok_or_else(|| missing(target, name))?;
         if self.status() == Status::Failed && body.returns_rows() {
             return Err(refusal("25P02", ABORTED));
         }
@@ -90,7 +90,7 @@ impl Session {
     /// # Errors
     /// There is none.
     pub(in crate::backend) fn portal(&mut self, name: &[u8]) -> Result<&mut Portal, SettingRefusal> {
-        self.portals.get_mut(name).ok_or_else(|| missing(Target::Portal))
+        self.portals.get_mut(name).ok_or_else(|| missing(Target::Portal, name))
     }
 
     /// PostgreSQL does not run a statement whose columns have changed since it was prepared.
@@ -107,9 +107,10 @@ impl Session {
     }
 }
 
-fn missing(target: Target) -> SettingRefusal {
+fn missing(target: Target, name: &[u8]) -> SettingRefusal {
     match target {
+        // The pooler has names of its own for statements.
         Target::Statement => refusal("26000", "prepared statement does not exist"),
-        Target::Portal => refusal("34000", "portal does not exist"),
+        Target::Portal => refusal("34000", &format!("portal \"{}\" does not exist", String::from_utf8_lossy(name))),
     }
 }
