@@ -241,14 +241,9 @@ impl Tables {
 
     #[inline(always)]
     fn received(&mut self, step: &mut Step<'_>, conn: ConnId, bytes: &[u8]) {
-        self.clock.walk.note_change();
+        self.clock.note_event(step.now);
         match conn.kind() {
-            Kind::Client => {
-                if self.clock.look_at.is_none() {
-                    self.clock.look_at = Some(step.now + units::limits::SILENCE);
-                }
-                self.client_received(step, conn, bytes);
-            }
+            Kind::Client => self.client_received(step, conn, bytes),
             Kind::Server => self.server_received(step, conn, bytes),
             Kind::Cancel => cancel_requests::canceller_answered(
                 &self.sessions,
@@ -266,7 +261,7 @@ impl Tables {
         let Tables { sessions, servers, pools, clock, .. } = self;
         // A deadline is noted where one is reached: the walk has some of its own.
         if !matches!(event, Event::RoundEnded | Event::DeadlineReached) {
-            clock.walk.note_change();
+            clock.note_event(step.now);
         }
         match event {
             Event::Received { conn, bytes } => self.received(step, conn, bytes),
@@ -450,7 +445,7 @@ impl Tables {
     fn next_deadline_reached(&mut self, step: &mut Step<'_>) {
         let Tables { sessions, servers, pools, clock, .. } = self;
         let Some((at, owner)) = clock.deadlines.pop_due(step.now) else { return };
-        clock.walk.note_change();
+        clock.note_event(step.now);
         match owner {
             Owner::Conn(conn) => match conn.kind() {
                 Kind::Client => due::session_due(self, step, conn, at),

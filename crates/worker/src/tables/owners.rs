@@ -23,7 +23,7 @@ use session_state::catalogue::Definition;
 use units::deadline::Deadlines;
 use units::random::Random;
 use units::table::Table;
-use units::{ConnId, Kind, Life, Time, WorkerId};
+use units::{ConnId, Kind, Life, Time, WorkerId, limits};
 
 use crate::chaos::{Chaos, chaos};
 use crate::tables::cancels::Cancels;
@@ -87,10 +87,21 @@ pub(crate) struct Clock {
     pub(crate) deadlines: Deadlines,
     /// The sessions and servers that can move to another process, or are to end, are looked for in this order.
     pub(crate) walk: Walk,
-    /// When servers that owe an answer are looked at next. `None`: nothing was sent since the last look.
+    /// When servers that owe an answer are looked at next. `None`: there was none at the last look, and no event since.
     pub(crate) look_at: Option<Time>,
     /// The steps so far.
     pub(crate) steps: u64,
+}
+
+impl Clock {
+    /// Any event but the end of a round may lead to a request to a server.
+    #[inline(always)]
+    pub(crate) fn note_event(&mut self, now: Time) {
+        self.walk.note_change();
+        if self.look_at.is_none() {
+            self.look_at = Some(now + limits::SILENCE);
+        }
+    }
 }
 
 impl Sessions {
