@@ -145,6 +145,10 @@ pub(super) fn ask(world: &mut World, place: Place, at: u64) {
         world.course.census.hosts.late_answers += 1;
     }
     let is_cut = random.chance(5) && world.course.is_working();
+    if is_cut {
+        // Nobody opens a server there for a while.
+        world.course.note_trouble();
+    }
     let answer = if is_cut { Found::Failed } else { answer(world, place, asked_at) };
     // It is sent again and again until the host takes it.
     let again = if matches!(answer, Found::Silent) { world.prober.random.below(SENT_AGAIN_US) } else { 0 };
