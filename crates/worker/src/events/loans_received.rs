@@ -100,8 +100,10 @@ pub(crate) fn judge(servers: &mut Servers, pools: &Pools, plan: &Plan, conn: Con
 
 /// A server that has arrived is free, or is checked first if it has been idle for long.
 pub(crate) fn begin(servers: &mut Servers, pools: &mut Pools, step: &mut Step<'_>, conn: ConnId, idle_since: Time) {
+    // One that is closed below is not asked whether it lives: its host may not be the primary any more.
+    let is_kept = servers[conn].end().close_needed().is_none();
     match step.plan.settings.global.servers.server_check_query.0.clone() {
-        Some(check) if is_stale_since(step.now, &servers[conn], idle_since, &step.plan.settings) => {
+        Some(check) if is_kept && is_stale_since(step.now, &servers[conn], idle_since, &step.plan.settings) => {
             own_queries::send(servers, pools, step, conn, Chore::Check, &check);
         }
         Some(_) | None => {
