@@ -235,24 +235,32 @@ impl Twin {
     /// Whether a request had failed, and its server was lost between the error and the end of the answer: the client
     /// gets no second error, and no transaction is left to roll back.
     pub(super) fn is_failure_forgotten(&self, message: u8, body: &[u8]) -> bool {
+        let (expected, has_changed) = self.expected_behind_reports();
+        let ends = expected.starts_with(b"Z\0\0\0\x05E") || has_changed && expected.starts_with(b"Z\0\0\0\x05I");
+        message == tag::READY_FOR_QUERY && body == b"I" && ends
+    }
+
+    /// Whether a request that cannot fail shows that the block has failed, whose server was lost before it; or the settings of a block that had failed
+    /// before are not reported, since they are undone with it.
+    pub(super) fn is_block_lost(&self, message: u8, body: &[u8]) -> bool {
+        let expected = &self.expected[self.expected_at..];
+        let is_failed = message == tag::READY_FOR_QUERY && body == b"E";
+        // Before that, settings of the block are reported as they were.
+        let shows = message == tag::PARAMETER_STATUS || is_failed;
+        let (behind_reports, has_changed) = self.expected_behind_reports();
+        let is_unreported = is_failed && has_changed && behind_reports.starts_with(b"Z\0\0\0\x05E");
+        shows && expected.starts_with(b"Z\0\0\0\x05T") || is_unreported
+    }
+
+    /// The answers that are owed behind the settings that are reported first, and whether there are such.
+    fn expected_behind_reports(&self) -> (&[u8], bool) {
         let mut expected = &self.expected[self.expected_at..];
-        // Settings that had changed in it are reported before its end.
         while let Ok(Some(header)) = Header::parse(expected)
             && header.tag == tag::PARAMETER_STATUS
         {
             expected = &expected[header.total_len()..];
         }
-        let has_changed = expected.len() < self.expected_len();
-        let ends = expected.starts_with(b"Z\0\0\0\x05E") || has_changed && expected.starts_with(b"Z\0\0\0\x05I");
-        message == tag::READY_FOR_QUERY && body == b"I" && ends
-    }
-
-    /// Whether a request that cannot fail shows that the block has failed, whose server was lost before it.
-    pub(super) fn is_block_lost(&self, message: u8, body: &[u8]) -> bool {
-        let expected = &self.expected[self.expected_at..];
-        // Before that, settings of the block are reported as they were.
-        let shows = message == tag::PARAMETER_STATUS || message == tag::READY_FOR_QUERY && body == b"E";
-        shows && expected.starts_with(b"Z\0\0\0\x05T")
+        (expected, expected.len() < self.expected_len())
     }
 
     /// Whether it has state that cannot be at another server.
