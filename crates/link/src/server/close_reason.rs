@@ -101,6 +101,12 @@ impl CloseReason {
         }
     }
 
+    /// Whether nothing may begin at its host any more.
+    #[must_use]
+    pub fn is_fenced(&self) -> bool {
+        matches!(self, CloseReason::TwoPrimaries | CloseReason::PrimaryElsewhere | CloseReason::OtherSystem)
+    }
+
     /// The reason, with the state that its session has lost with the server.
     #[must_use]
     pub fn with(self, pins: Pins) -> CloseReason {

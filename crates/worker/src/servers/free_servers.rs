@@ -19,6 +19,10 @@ use crate::tables::{backpressure, suspension};
 pub(crate) fn reset_or_free(servers: &mut Servers, pools: &mut Pools, step: &mut Step<'_>, server_id: ConnId) {
     let server = &mut servers[server_id];
     let pool = &pools[server.pool()];
+    if server.end().close_needed().is_some_and(CloseReason::is_fenced) {
+        // Nothing begins there any more, and its state ends with the connection.
+        return free(servers, pools, step, server_id);
+    }
     let (needs_reset, listens) = (server.traces().needs_reset(), server.traces().listens());
     let resets =
         pool.rules().mode() == PoolMode::Session || step.plan.settings.global.servers.server_reset_query_always;
