@@ -21,6 +21,9 @@ pub(crate) fn check(view: &WorldView<'_>, snapshot: &Snapshot, beside: &Beside) 
         || plan.standbys.is_empty()
         || view.stage != Stage::Working
         || !i06_idle::opens_in_time(view)
+        // With limits a client may wait for another client.
+        || crate::classes::have_maximum(settings)
+        || crate::classes::are_limited(settings)
     {
         return Ok(());
     }

@@ -110,11 +110,18 @@ impl Client {
         if is_lost {
             return self.after_loss(message, body, census);
         }
-        self.answer(message, body, plan, census)
+        self.answer(message, body, facts, plan, census)
     }
 
     /// A message that the twin must send as well.
-    fn answer(&mut self, message: u8, body: &[u8], plan: &Plan, census: &mut Census) -> Result<(), Finding> {
+    fn answer(
+        &mut self,
+        message: u8,
+        body: &[u8],
+        facts: Circumstances,
+        plan: &Plan,
+        census: &mut Census,
+    ) -> Result<(), Finding> {
         let refused = match hurry::refusal(message, body) {
             Some(detail) => {
                 self.judge_refusal(&detail, plan, census)?;
@@ -126,6 +133,11 @@ impl Client {
         let has_struck = self.talk.twin.decide(message, body, refused, may_strike);
         self.cancels.seen += u32::from(has_struck);
         census.cancels.obeyed += u64::from(has_struck && !self.habits.cancels && !self.overdue);
+        // Only now is it known what the twin answers.
+        if self.is_loss(message, body, facts, plan) {
+            self.judge_lost_block(message, body)?;
+            return self.after_loss(message, body, census);
+        }
         self.talk.twin.compare(self.who.number, message, body, self.losses.is_in_block)?;
         if self.talk.twin.has_all_ready() {
             let is_in_block = self.talk.twin.status() != Status::Idle;
