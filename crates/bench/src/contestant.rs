@@ -35,6 +35,8 @@ pub struct Contestant {
     pub settings: Vec<(String, String)>,
     /// Ten classes of clients, and rules for them; pgweir only.
     pub classes: bool,
+    /// Three hosts, of which one is the primary; pgweir only.
+    pub hosts: bool,
 }
 
 impl Contestant {
@@ -64,7 +66,8 @@ impl Contestant {
 
     fn bare(name: &str, version: &str) -> Contestant {
         let (name, version) = (name.to_owned(), version.to_owned());
-        Contestant { name, version, program: None, argument: None, commit: None, settings: Vec::new(), classes: false }
+        let (classes, hosts) = (false, false);
+        Contestant { name, version, program: None, argument: None, commit: None, settings: Vec::new(), classes, hosts }
     }
 
     /// Version and commit, for people.

@@ -66,30 +66,44 @@ enum Question {
     Catalogue,
     /// Whether the catalogue has changed: it never does.
     Poll,
+    /// Its role, and how far it is.
+    Role,
 }
 
 impl Question {
     fn of(sql: &str) -> Option<Question> {
-        const STARTS: [(&str, Question); 4] = [
+        const STARTS: [(&str, Question); 5] = [
             ("SELECT pg_catalog.sum(pg_catalog.pg_stat_get_tuples_updated", Question::Poll),
             ("SELECT EXISTS (SELECT FROM pg_catalog.pg_depend", Question::Left),
             ("WITH\nown AS MATERIALIZED", Question::Catalogue),
             ("SELECT pg_catalog.count(*) AS rows", Question::Poll),
+            ("SELECT r, (SELECT system_identifier", Question::Role),
         ];
         STARTS.iter().find(|(start, _)| sql.starts_with(start)).map(|(_, question)| *question)
     }
 
     fn columns(self) -> u16 {
         match self {
-            Question::Left => 5,
+            Question::Left | Question::Role => 5,
             Question::Catalogue => 4,
             Question::Poll => 2,
         }
     }
 
     /// The rows, and the end of the statement.
-    fn answer(self, out: &mut Vec<u8>) {
+    fn answer(self, is_standby: bool, out: &mut Vec<u8>) {
+        let role: [&[u8]; 2] = if is_standby { [b"t", b"1"] } else { [b"f", b"00000001"] };
         let row: &[Option<&[u8]>] = match self {
+            Question::Role => {
+                let [recovers, timeline] = role;
+                &[
+                    Some(recovers),
+                    Some(b"7512345678901234567"),
+                    Some(timeline),
+                    Some(b"0/3000060"),
+                    Some(b"1764000000.123456"),
+                ]
+            }
             Question::Left => &[Some(b"f"), Some(b"f"), Some(b"f"), None, Some(b"")],
             Question::Catalogue => return complete(out, "SELECT 0"),
             Question::Poll => &[Some(b"0"), None],
@@ -142,7 +156,7 @@ const REPORTED: [(&str, &str); 13] = [
     ("application_name", ""),
     ("client_encoding", "UTF8"),
     ("default_transaction_read_only", "off"),
-    ("in_hot_standby", "off"),
+    (IN_HOT_STANDBY, "off"),
     ("integer_datetimes", "on"),
     ("is_superuser", "off"),
     ("server_encoding", "UTF8"),
@@ -150,6 +164,18 @@ const REPORTED: [(&str, &str); 13] = [
     ("session_authorization", "bench"),
     ("standard_conforming_strings", "on"),
 ];
+
+/// The parameter that is `on` at a standby.
+const IN_HOT_STANDBY: &str = "in_hot_standby";
+
+impl FakeServer {
+    /// One that says that it is a standby; nothing else is different.
+    pub fn standby() -> Self {
+        let mut server = FakeServer::default();
+        server.session.set(IN_HOT_STANDBY, "on");
+        server
+    }
+}
 
 impl Default for FakeServer {
     fn default() -> Self {
@@ -287,7 +313,7 @@ impl Session {
                 Prepared::Empty | Prepared::Other => self.command(statement, out),
                 prepared => {
                     row_description(out, prepared.columns());
-                    execute(out, prepared);
+                    self.execute(out, prepared);
                 }
             }
         }
@@ -334,7 +360,7 @@ impl Session {
 
     fn reset(&mut self, out: &mut Vec<u8>) {
         for (name, value) in REPORTED {
-            if name != "application_name" && self.set(name, value).is_some() {
+            if ![IN_HOT_STANDBY, "application_name"].contains(&name) && self.set(name, value).is_some() {
                 report(out, name, value);
             }
         }
@@ -371,7 +397,8 @@ impl Session {
             b'E' => {
                 let name = text(body)?.0;
                 let Some(prepared) = self.portals.get(name) else { return Ok(Err(unknown("portal", name))) };
-                execute(out, *prepared);
+                let prepared = *prepared;
+                self.execute(out, prepared);
             }
             b'C' => {
                 let (kind, rest) = body.split_first().ok_or("an empty Close")?;
@@ -382,6 +409,18 @@ impl Session {
             tag => return Err(format!("a message '{}' that the fake does not know", tag.escape_ascii())),
         }
         Ok(Ok(()))
+    }
+
+    fn execute(&self, out: &mut Vec<u8>, prepared: Prepared) {
+        match prepared {
+            Prepared::Empty => put(out, b'I', &[]),
+            Prepared::Other => complete(out, "SET"),
+            Prepared::Select(answer) => {
+                rows(out, answer);
+                complete(out, &format!("SELECT {}", answer.shape().0));
+            }
+            Prepared::Question(question) => question.answer(self.parameters[IN_HOT_STANDBY] == "on", out),
+        }
     }
 
     fn describe(&mut self, body: &[u8], out: &mut Vec<u8>) -> Result<Result<(), Refusal>, String> {
@@ -424,18 +463,6 @@ fn prepare(sql: &str) -> Prepared {
         _ if sql.is_empty() => Prepared::Empty,
         Some(word) if word.eq_ignore_ascii_case("select") => Prepared::Select(Answer::of(sql)),
         _ => Prepared::Other,
-    }
-}
-
-fn execute(out: &mut Vec<u8>, prepared: Prepared) {
-    match prepared {
-        Prepared::Empty => put(out, b'I', &[]),
-        Prepared::Other => complete(out, "SET"),
-        Prepared::Select(answer) => {
-            rows(out, answer);
-            complete(out, &format!("SELECT {}", answer.shape().0));
-        }
-        Prepared::Question(question) => question.answer(out),
     }
 }
 

@@ -180,3 +180,29 @@ fn garbage_is_an_error_and_no_panic() {
     assert!(ready().receive(b"?\0\0\0\x04", &mut Vec::new()).is_err());
     assert!(ready().receive(b"B\0\0\0\x04", &mut Vec::new()).is_err());
 }
+
+#[test]
+fn a_standby_says_so_at_login_and_when_it_is_asked_and_after_a_reset() {
+    for (mut server, role) in [(FakeServer::default(), b'f'), (FakeServer::standby(), b't')] {
+        let mut out = Vec::new();
+        server.receive(&startup(&[("user", "bench"), ("database", "bench")]), &mut out).expect("a startup packet");
+        let says = |value: &str| {
+            let wanted = format!("in_hot_standby\0{value}\0");
+            out.windows(wanted.len()).any(|bytes| bytes == wanted.as_bytes())
+        };
+        assert_eq!((says("on"), says("off")), (role == b't', role == b'f'));
+        assert_eq!(ask(&mut server, &[(b'Q', b"DISCARD ALL\0")]).0, "CZI");
+        let mut query = Vec::new();
+        put(&mut query, b'Q', &[b"SELECT r, (SELECT system_identifier FROM \xe2\x80\xa6\0"]);
+        let mut out = Vec::new();
+        server.receive(&query, &mut out).expect("a query");
+        assert_eq!(tags(&out), "TDCZI");
+        let mut rest = Frames::default();
+        rest.feed(&out, |tag, body| {
+            // Five columns, and the first one's byte.
+            assert!(tag != b'D' || body[..7] == [0, 5, 0, 0, 0, 1, role], "{body:?}");
+            Ok(())
+        })
+        .expect("well formed answers");
+    }
+}

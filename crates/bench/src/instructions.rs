@@ -30,18 +30,24 @@ pub struct Case {
     /// Texts with tags; and with ten classes, of whose rules the last one fits, by a tag.
     tagged: bool,
     classes: bool,
+    /// Three hosts, of which one is the primary.
+    hosts: bool,
 }
 
 const fn case(name: &'static str, about: &'static str, scenario: &'static str, clients: usize) -> Case {
-    Case { name, about, scenario, clients, tagged: false, classes: false }
+    Case { name, about, scenario, clients, tagged: false, classes: false, hosts: false }
 }
 
 const fn tagged(case: Case, classes: bool) -> Case {
     Case { tagged: true, classes, ..case }
 }
 
+const fn hosts(case: Case) -> Case {
+    Case { hosts: true, ..case }
+}
+
 /// With one client nothing waits; with more clients than servers, every transaction has been in the queue.
-pub const CASES: [Case; 8] = [
+pub const CASES: [Case; 10] = [
     case("simple", "1 client, simple", "tcp-1", 1),
     case("unique", "1 client, simple, each text another", "transparent", 1),
     case("prepared", "1 client, prepared", "prepared-64", 1),
@@ -50,6 +56,8 @@ pub const CASES: [Case; 8] = [
     tagged(case("classes", "the same with ten classes", "tcp-1", 1), true),
     tagged(case("tagged-64", "64 clients on 20 servers, a text with tags", "tcp-64", 64), false),
     tagged(case("classes-64", "the same with ten classes", "tcp-64", 64), true),
+    hosts(case("hosts", "1 client, simple, three hosts", "tcp-1", 1)),
+    hosts(case("hosts-64", "64 clients on 20 servers, simple, three hosts", "tcp-64", 64)),
 ];
 
 /// The cases in which there is no session state to look after, with the least else to do.
@@ -92,8 +100,9 @@ pub fn run(
     placement: &Placement,
 ) -> Result<Map<String, Value>, String> {
     let mut result = Map::new();
-    // PgBouncer has no classes.
-    let has = |one: &&Contestant| one.program.is_some() && (!case.classes || one.name.starts_with("pgweir"));
+    // PgBouncer has neither classes nor roles.
+    let is_plain = !case.classes && !case.hosts;
+    let has = |one: &&Contestant| one.program.is_some() && (is_plain || one.name.starts_with("pgweir"));
     for contestant in contestants.iter().filter(has) {
         let count = count(place, case, contestant, placement)?;
         let sample = json!({
@@ -128,7 +137,11 @@ fn whole(
     if case.tagged {
         scenario.style = Style::Tagged;
     }
-    let contestant = Contestant { classes: case.classes, ..contestant.clone() };
+    let mut contestant = Contestant { classes: case.classes, hosts: case.hosts, ..contestant.clone() };
+    if case.hosts {
+        // Each host is asked once: under callgrind a second has some dozen times fewer transactions, which would pay for all its probes.
+        contestant = contestant.variant(&contestant.name, &[("host_check_interval", "3600")]);
+    }
     let mut world = World::open(&room.folder)?;
     let file = room.folder.join("callgrind.out");
     let mut wrapper = vec!["valgrind".to_owned(), format!("--callgrind-out-file={}", file.display())];
@@ -172,7 +185,7 @@ pub fn list(count: &Count) -> String {
 
 /// One line: how many instructions a transaction takes.
 pub fn line(case: &Case, name: &str, count: &Count) -> String {
-    format!("{:<34} {name:<16} {:>8.0}", case.about, count.each(count.profile.total))
+    format!("{:<46} {name:<16} {:>8.0}", case.about, count.each(count.profile.total))
 }
 
 #[cfg(test)]

@@ -25,8 +25,8 @@ Commands:
                          The same from the tree: make ab BEFORE=PROGRAM, which builds AFTER
   instructions PROGRAM...
                          user-space instructions per transaction, counted by callgrind: one client, simple, simple with each
-                         text another, and prepared, and 64 clients on 20 servers
-                         (--scenario simple,unique,prepared,simple-64: only these)
+                         text another, and prepared, 64 clients on 20 servers, texts with tags, classes, and three hosts
+                         (--scenario simple,unique,prepared,simple-64,hosts,hosts-64: only these)
   select PROGRAM...      the same of pgbench -S through a real PostgreSQL, PgBouncer beside them in turns: simple with 1 client, 8 on
                          4 servers, 64 on 20, and prepared with 8; medians of --rounds (5); PROGRAM may be PROGRAM[,KEY=VALUE...]
   fairness               who waits for whom among crowds of clients of a real PostgreSQL, some ten minutes: with --scenario
@@ -40,8 +40,9 @@ Commands:
                          (--only trust,scram,scram-of-password; --rounds 0: no timing; --functions: pgweir's costliest functions)
   storm                  latency of running traffic while 5,000 clients log in, at its pgweir and at another one, with and without
                          max_login_concurrency; some three minutes (--only scram,tls-scram)
-  upkeep                 what being watched, starting and reloading cost, and a minute's storm of reloads; some five minutes
-                         (--only watched,start,reload,scrape,reloads; --seconds (60) of the storm)
+  upkeep                 what being watched, starting, reloading and asking three hosts for their roles cost, and a minute's storm of reloads;
+                         some ten minutes (--only watched,start,reload,scrape,probed,reloads; --seconds (60) of the storm, and of
+                         each of up to five rounds of probed)
   report FILE            print the table of a record
   relay INI              be the relay: recv and send, nothing else (contestants' ini files name its sockets)
   list                   name the scenarios";
@@ -267,7 +268,7 @@ fn storm(options: &Options) -> Result<bool, String> {
 fn upkeep(options: &Options) -> Result<bool, String> {
     let find = |name: &String| {
         let known = upkeep::UpkeepPart::named(name);
-        known.ok_or(format!("'{name}' is no part: --only watched,start,reload,scrape,reloads"))
+        known.ok_or(format!("'{name}' is no part: --only watched,start,reload,scrape,probed,reloads"))
     };
     let wanted = options.only.iter().map(find).collect::<Result<Vec<_>, _>>()?;
     let plan = upkeep::UpkeepPlan {

@@ -34,9 +34,17 @@ pub struct Side {
 /// Where a scenario's servers are.
 #[derive(Clone, Debug)]
 pub struct Upstream {
-    /// Address, or the folder of a Unix socket.
+    /// Address, or several with commas between them, or the folder of a Unix socket.
     pub host: String,
     pub port: u16,
+}
+
+impl Upstream {
+    /// The fake PostgreSQL, and two standbys that are added to it.
+    pub fn hosts(world: &mut World) -> Result<Upstream, String> {
+        let hosts = world.add_standbys()?.map(|host| host.to_string());
+        Ok(Upstream { host: hosts.join(","), port: world.port })
+    }
 }
 
 /// The contestants of a scenario: the given ones, and those that the scenario adds.
@@ -110,7 +118,10 @@ pub fn ini(place: &Premises, scenario: &Scenario, contestant: &Contestant, upstr
     let lines: String = lines.iter().map(|(key, value)| format!("{key} = {value}\n")).collect();
     let classes = if contestant.classes { classes() } else { String::new() };
     let Upstream { host, port } = upstream;
-    format!("[databases]\nbench = host={host} port={port} dbname=bench user={USER}\n{classes}\n[pgbouncer]\n{lines}")
+    let role = if contestant.hosts { " target_session_attrs=primary" } else { "" };
+    format!(
+        "[databases]\nbench = host={host} port={port} dbname=bench user={USER}{role}\n{classes}\n[pgbouncer]\n{lines}"
+    )
 }
 
 const RULES_FILE: &str = "classes.conf";
@@ -198,8 +209,11 @@ pub fn start(
         let fleet = world.fleet(world.port, work);
         return Ok(Side { name: contestant.name.clone(), fleet, running: None, certificate: None });
     }
-    let host = if scenario.unix { place.folder.display().to_string() } else { "127.0.0.1".to_owned() };
-    let upstream = Upstream { host, port: world.port };
+    let upstream = match (contestant.hosts, scenario.unix) {
+        (true, _) => Upstream::hosts(world)?,
+        (false, true) => Upstream { host: place.folder.display().to_string(), port: world.port },
+        (false, false) => Upstream { host: "127.0.0.1".to_owned(), port: world.port },
+    };
     let text = |port| ini(place, scenario, contestant, &upstream, port);
     let certificate = scenario.tls.map(|_| Certificate::write(place, contestant)).transpose()?;
     let running = Running::start(place, contestant, text, wrapper, cores)?;

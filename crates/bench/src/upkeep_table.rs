@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use measure::statistics::{Estimate, estimate, paired_ratios};
+use measure::statistics::{Estimate, Range, estimate, paired_ratios};
 use serde_json::Value;
 
 const SEED: u64 = 1;
@@ -11,6 +11,10 @@ const SEED: u64 = 1;
 const WATCHED_AT_MOST: f64 = 1.02;
 /// The same as a share of one core, in percent.
 const CORE_AT_MOST: f64 = 2.0;
+/// What asking one host each second may take of a core, in percent.
+const PROBE_AT_MOST: f64 = 0.1;
+/// Hosts that are asked.
+const PROBED: f64 = 3.0;
 /// In ms.
 const START_AT_MOST: f64 = 20.0;
 const RELOAD_AT_MOST: f64 = 100.0;
@@ -34,6 +38,7 @@ pub fn write(out: &mut String, record: &Value) {
             "start" => start(rounds),
             "reload" => reload(rounds),
             "scrape" => scrape(rounds),
+            "probed" => probed(rounds),
             "reloads" => reloads(rounds),
             _ => Vec::new(),
         };
@@ -156,6 +161,32 @@ fn scrape(rounds: &[Value]) -> Vec<String> {
     ]
 }
 
+fn probed(rounds: &[Value]) -> Vec<String> {
+    let percent = |round: &Value, arm: &str| {
+        let sample = &round["samples"][arm];
+        Some(100.0 * sample["cpu_ns"].as_f64()? / sample["wall_ns"].as_f64()?)
+    };
+    let all = |pick: &dyn Fn(&Value) -> Option<f64>| rounds.iter().filter_map(pick).collect::<Vec<_>>();
+    let words = |values: Vec<f64>| {
+        let range = Range::of(values);
+        range.map_or("–".to_owned(), |Range { median, low, high }| format!("{median:.3} ({low:.3} to {high:.3}) %"))
+    };
+    let each = all(&|round| Some((percent(round, "probed")? - percent(round, "quiet")?) / PROBED));
+    let value = Range::of(each.clone()).map(|range| range.median);
+    vec![
+        format!(
+            "| at rest, three hosts, none asked: of one core | {} | – | |",
+            words(all(&|round| percent(round, "quiet")))
+        ),
+        format!("| the same, each asked once a second | {} | – | |", words(all(&|round| percent(round, "probed")))),
+        format!(
+            "| what asking costs, for each host (median and range of the rounds) | {} | {PROBE_AT_MOST} % | {} |",
+            words(each),
+            verdict(value, PROBE_AT_MOST)
+        ),
+    ]
+}
+
 fn reloads(rounds: &[Value]) -> Vec<String> {
     let mut rows = Vec::new();
     for round in rounds {
@@ -209,6 +240,18 @@ mod tests {
         let mut out = String::new();
         write(&mut out, &json!({ "scenarios": [{ "name": "reloads", "rounds": rounds }] }));
         assert!(out.contains("| 100 → 5000 | + 4096 | missed |") && out.contains("| 9 → 9 | + 4 | met |"), "{out}");
+    }
+
+    #[test]
+    fn a_probe_is_what_the_one_that_asks_takes_more_for_each_host() {
+        let arm = |cpu: u64| json!({ "cpu_ns": cpu, "wall_ns": 1_000_000_000_u64 });
+        let round = |quiet, probed| json!({ "samples": { "quiet": arm(quiet), "probed": arm(probed) } });
+        for (probed, expected) in [(3_700_000, "| 0.090 (0.090 to 0.090) % | 0.1 % | met |"), (4_300_000, "missed |")] {
+            let record = json!({ "scenarios": [{ "name": "probed", "rounds": [round(1_000_000, probed)] }] });
+            let mut out = String::new();
+            write(&mut out, &record);
+            assert!(out.contains(expected), "{out}");
+        }
     }
 
     #[test]

@@ -61,7 +61,7 @@ struct Fleet {
 }
 
 enum Peer {
-    Door,
+    Door { is_standby: bool },
     Fake(FakeServer),
     Client { client: Client, fleet: usize, since: Instant },
 }
@@ -109,9 +109,20 @@ impl World {
             port,
             path,
         };
-        world.add(tcp.into(), Peer::Door, Vec::new())?;
-        world.add(unix.into(), Peer::Door, Vec::new())?;
+        world.add(tcp.into(), Peer::Door { is_standby: false }, Vec::new())?;
+        world.add(unix.into(), Peer::Door { is_standby: false }, Vec::new())?;
         Ok(world)
+    }
+
+    /// Opens two standbys of the fake PostgreSQL, on the same port; the addresses of all three hosts, the primary's first.
+    pub fn add_standbys(&mut self) -> Result<[Ipv4Addr; 3], String> {
+        let hosts = [1, 2, 3].map(|last| Ipv4Addr::new(127, 0, 0, last));
+        for host in &hosts[1..] {
+            let tcp = TcpListener::bind((*host, self.port)).map_err(words("listen as a standby"))?;
+            tcp.set_nonblocking(true).map_err(words("set a socket"))?;
+            self.add(tcp.into(), Peer::Door { is_standby: true }, Vec::new())?;
+        }
+        Ok(hosts)
     }
 
     /// A fleet for a contestant that listens on a port of 127.0.0.1; nobody is connected yet.
@@ -316,7 +327,7 @@ impl World {
     fn fleet_of(&self, slot: usize) -> Option<usize> {
         match &self.sockets.get(slot)?.peer {
             Peer::Client { fleet, .. } => Some(*fleet),
-            Peer::Door | Peer::Fake(_) => None,
+            Peer::Door { .. } | Peer::Fake(_) => None,
         }
     }
 
@@ -353,7 +364,7 @@ impl World {
 
     fn event(&mut self, ready: Ready) -> Result<(), String> {
         let slot = ready.slot;
-        if self.sockets.get(slot).is_some_and(|connection| matches!(connection.peer, Peer::Door)) {
+        if self.sockets.get(slot).is_some_and(|connection| matches!(connection.peer, Peer::Door { .. })) {
             return self.accept(slot);
         }
         if ready.can_write {
@@ -368,6 +379,7 @@ impl World {
     fn accept(&mut self, door: usize) -> Result<(), String> {
         loop {
             let Some(listener) = self.sockets.get(door) else { return Ok(()) };
+            let is_standby = matches!(listener.peer, Peer::Door { is_standby: true });
             let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
             let socket = match rustix::net::accept_with(listener.socket(), flags) {
                 Ok(socket) => socket,
@@ -377,7 +389,8 @@ impl World {
             // Only TCP knows the option; a Unix socket needs it as little as it has it.
             let _ = sockopt::set_tcp_nodelay(&socket, true);
             self.fake_links += 1;
-            self.add(socket, Peer::Fake(FakeServer::default()), Vec::new())?;
+            let fake = if is_standby { FakeServer::standby() } else { FakeServer::default() };
+            self.add(socket, Peer::Fake(fake), Vec::new())?;
         }
     }
 
@@ -405,7 +418,7 @@ impl World {
 
     fn close(&mut self, slot: usize) {
         match self.sockets.close(slot) {
-            None | Some(Peer::Door) => {}
+            None | Some(Peer::Door { .. }) => {}
             Some(Peer::Fake(_)) => self.fake_links -= 1,
             Some(Peer::Client { fleet, .. }) => self.fleets[fleet].connected -= 1,
         }
@@ -422,7 +435,7 @@ impl World {
             return self.lost(slot);
         }
         match &mut connection.peer {
-            Peer::Door => Ok(()),
+            Peer::Door { .. } => Ok(()),
             Peer::Fake(server) => {
                 let flush = server.receive(bytes, &mut connection.out)?;
                 if server.is_over() {
@@ -443,7 +456,7 @@ impl World {
     /// The other side has closed a connection. Errors: it was a client's.
     fn lost(&mut self, slot: usize) -> Result<(), String> {
         match self.sockets.get(slot).map(|connection| &connection.peer) {
-            None | Some(Peer::Door) => Ok(()),
+            None | Some(Peer::Door { .. }) => Ok(()),
             Some(Peer::Fake(_)) => {
                 self.close(slot);
                 Ok(())

@@ -8,15 +8,15 @@
 //!
 //! A client whose connection ends opens another one, as an application would; a request is never repeated.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use client::{Answer, Gone};
 use measure::statistics::Seeded;
 
+use crate::seen::{Commits, IDS_OF_A_CLIENT, Kind, Request, Seen, Told, UNKNOWN};
 use crate::session::{Access, Session, code_of};
 
 /// Within a block, the application's own work: so that some clients are in a block at any time, on a fast machine too.
@@ -27,80 +27,6 @@ const THINKS_MS: usize = 300;
 const LOGS_IN_AGAIN_AFTER: Duration = Duration::from_millis(100);
 /// How soon a client that thinks, or is idle, notices that the run ends.
 const LOOKS_EVERY: Duration = Duration::from_millis(20);
-/// Ids of one client, which has a request every 300 ms or so.
-const IDS_OF_A_CLIENT: u64 = 1_000_000;
-/// transaction_resolution_unknown: the transaction may have been committed.
-const UNKNOWN: &str = "08007";
-
-/// A client's occupation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    Block,
-    Call,
-    Idle,
-}
-
-impl Kind {
-    fn of(client: usize) -> Self {
-        [Kind::Block, Kind::Call, Kind::Idle][client % 3]
-    }
-
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Kind::Block => "block",
-            Kind::Call => "call",
-            Kind::Idle => "idle",
-        }
-    }
-}
-
-/// A request's result, as its client has learned it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Told {
-    Committed,
-    /// A certain failure. `first`: the error answered the first statement, so that the request had not begun.
-    Failed {
-        code: String,
-        first: bool,
-    },
-    /// The connection ended within the block, before its COMMIT was sent.
-    Ended {
-        code: String,
-    },
-    /// 08007, or the connection ended while a commit was under way.
-    Unknown {
-        code: String,
-    },
-    /// It had no answer when the run ended, and no commit was under way.
-    Nothing,
-}
-
-/// A request and its end.
-#[derive(Clone, Debug)]
-pub struct Request {
-    pub client: usize,
-    pub id: u64,
-    pub kind: Kind,
-    /// Seconds since the run began.
-    pub sent: f64,
-    pub told_at: f64,
-    pub told: Told,
-}
-
-/// One client's requests and failures.
-#[derive(Debug, Default)]
-pub struct Seen {
-    pub requests: Vec<Request>,
-    /// By SQLSTATE, or by a word where there was none.
-    pub login_errors: BTreeMap<String, u64>,
-    /// Connections that ended.
-    pub dropped: u64,
-    /// An idle client whose connection was no longer there, or no longer served.
-    pub idle_lost: bool,
-    /// It waited for an answer until the run was cut short.
-    pub hung: bool,
-}
 
 /// State that all clients and the run share.
 struct Shared {
@@ -108,8 +34,7 @@ struct Shared {
     closing: AtomicBool,
     /// No answers are awaited any more.
     cut: Arc<AtomicBool>,
-    /// The time of each client's last commit, in ms since the run began and 1; 0: never.
-    commits: Vec<AtomicU64>,
+    commits: Commits,
     began: Instant,
 }
 
@@ -123,7 +48,7 @@ impl Clients {
     /// # Errors
     /// The kernel has no more threads.
     pub(crate) fn start(access: &Access, count: usize, began: Instant) -> Result<Self, String> {
-        let commits = (0..count).map(|_| AtomicU64::new(0)).collect();
+        let commits = Commits::none(count);
         let shared = Arc::new(Shared { closing: AtomicBool::default(), cut: Arc::default(), commits, began });
         let mut clients = Self { shared: Arc::clone(&shared), threads: Vec::new() };
         for number in 0..count {
@@ -143,14 +68,9 @@ impl Clients {
         Ok(clients)
     }
 
-    /// The number of clients without a commit since then; of idle ones, without any.
     #[must_use]
-    pub fn without_commit_since(&self, time: f64) -> usize {
-        let is_without = |(number, told): (usize, &AtomicU64)| {
-            let told = told.load(Ordering::Relaxed);
-            told == 0 || (Kind::of(number) != Kind::Idle && told as f64 / 1000.0 <= time)
-        };
-        self.shared.commits.iter().enumerate().filter(|client| is_without(*client)).count()
+    pub fn commits(&self) -> &Commits {
+        &self.shared.commits
     }
 
     /// Lets all finish what they do, but not for longer than `grace`; what each has seen.
@@ -250,7 +170,7 @@ impl Client {
             self.seen.dropped += 1;
         }
         if told == Told::Committed {
-            self.shared.commits[self.number].store((told_at * 1000.0) as u64 + 1, Ordering::Relaxed);
+            self.shared.commits.note(self.number, told_at);
         }
         self.seen.requests.push(Request { client: self.number, id, kind: self.kind, sent, told_at, told });
         is_open
@@ -331,6 +251,11 @@ mod tests {
         assert_eq!(verdict(Ok(error("25006")), "UPDATE 1", true), (failed("25006", true), true));
         let unknown = |code: &str| Told::Unknown { code: code.to_owned() };
         assert_eq!(verdict(Ok(error("08007")), "COMMIT", false), (unknown("08007"), true));
+        assert_eq!(
+            verdict(Ok(error("08007")), "UPDATE 1", true),
+            (unknown("08007"), true),
+            "a lone statement was sent"
+        );
         let gone = Gone { error: error("57P01").errors.pop(), how: std::io::ErrorKind::UnexpectedEof.into() };
         assert_eq!(verdict(Err(gone), "COMMIT", false), (unknown("57P01"), false));
     }

@@ -65,6 +65,11 @@ impl Contestant {
         Self { name: "direct", version: "several hosts, read-write".to_owned(), program: None, database: "" }
     }
 
+    #[must_use]
+    pub fn is_pooler(&self) -> bool {
+        self.program.is_some()
+    }
+
     fn pooler(name: &'static str, program: &Path, database: &'static str) -> Result<Self, String> {
         // The first line of pgweir's is the PgBouncer that it stands in for.
         let printed = program::version(program)?;
@@ -72,6 +77,12 @@ impl Contestant {
         let version = own.or(printed.lines().next()).unwrap_or_default().to_owned();
         Ok(Self { name, version, program: Some(program.to_owned()), database })
     }
+}
+
+/// Where a pooler listens, and its folder.
+pub(crate) struct Pooler<'a> {
+    pub(crate) place: SocketAddr,
+    pub(crate) folder: &'a Path,
 }
 
 /// A contestant at work.
@@ -118,6 +129,14 @@ impl Running {
         let mut running = Self { access, folder: Some(room), process: Some(process) };
         let listens = running.process.as_mut().is_some_and(|child| program::awaits_clients(child, port, STARTS_WITHIN));
         if listens { Ok(running) } else { Err(format!("{} does not listen:\n{}", contestant.name, running.log())) }
+    }
+
+    /// `None`: there is no pooler.
+    pub(crate) fn pooler(&self) -> Option<Pooler<'_>> {
+        match (&self.access, &self.folder) {
+            (Access::One { place, .. }, Some(folder)) => Some(Pooler { place: *place, folder }),
+            _ => None,
+        }
     }
 
     /// Whether it runs as it did when it was started.

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::clients::{Request, Told};
 use crate::cluster::Cluster;
+use crate::seen::{Request, Told};
 
 /// The role that clients, poolers and the probe log in as.
 pub const ROLE: &str = "ledger";
@@ -94,7 +94,7 @@ impl Ledger {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::clients::Kind;
+    use crate::seen::Kind;
 
     #[test]
     fn each_kind_of_wrong_is_found() {

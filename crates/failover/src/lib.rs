@@ -7,6 +7,7 @@
 //!              case                 one way to fail: what is done to the cluster
 //!               │
 //!   session ──► clients, probe      the ledger's clients, and a direct writer at each host
+//!   seen ─────► clients, pool       requests and their ends; the same clients as an application with a pool of its own
 //!   contestant                      pgweir, PgBouncer, or nothing in between
 //!               │
 //!              run ──► ledger ──► outcome ──► record, table
@@ -24,10 +25,12 @@ pub mod ledger;
 pub mod network;
 mod node;
 pub mod outcome;
+pub mod pool;
 pub mod probe;
 pub mod record;
 mod rest;
 pub mod run;
+pub mod seen;
 mod session;
 pub mod stock;
 pub mod table;
@@ -36,5 +39,6 @@ pub use case::Case;
 pub use cluster::Cluster;
 pub use contestant::Contestant;
 pub use outcome::Outcome;
+pub use pool::Pool;
 pub use run::{Plan, play};
 pub use stock::Stock;

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use clap::Parser;
 use failover::network::Network;
 use failover::record::Record;
-use failover::{Case, Cluster, Contestant, Plan, Stock, play};
+use failover::{Case, Cluster, Contestant, Plan, Pool, Stock, play};
 use measure::interrupt;
 
 /// A client that has to wait longer than this for the new primary counts as never served again.
@@ -32,6 +32,9 @@ struct Options {
     /// Any of switchover, kill9, frozen, zombie, etcd-away, restart, cut (as root), two-writable; all but cut if none is named
     #[arg(long, value_delimiter = ',')]
     cases: Vec<String>,
+    /// Any of own (a connection for each client), hikari, psycopg, node: applications with a pool of their own, through a pooler only
+    #[arg(long, value_delimiter = ',', default_value = "own")]
+    clients_of: Vec<String>,
     /// How often each case is run with each contestant
     #[arg(long, default_value_t = 1)]
     rounds: u32,
@@ -72,6 +75,14 @@ fn run(options: &Options) -> Result<bool, String> {
     let cases: Vec<Case> = if named.is_empty() { usual() } else { named };
     let contestants =
         options.contestants.iter().map(|name| contestant(name, options)).collect::<Result<Vec<_>, _>>()?;
+    let pools = options.clients_of.iter().map(|name| pool(name)).collect::<Result<Vec<_>, _>>()?;
+    let pairs = contestants.iter().flat_map(|contestant| pools.iter().map(move |pool| (contestant, pool)));
+    let pairs: Vec<_> = pairs.filter(|(contestant, pool)| contestant.is_pooler() || pool.is_none()).collect();
+    if pairs.is_empty() {
+        return Err(
+            "applications with pools of their own come through a pooler: --contestants pgweir,pgbouncer".to_owned()
+        );
+    }
     interrupt::listen(interrupt::WITH_THE_TERMINAL)?;
     let stock = Stock::find()?;
     let needs_cables = options.namespaces || cases.iter().any(|case| case.needs_cables());
@@ -83,15 +94,18 @@ fn run(options: &Options) -> Result<bool, String> {
     let mut cluster = start()?;
     let mut is_whole = true;
     for case in cases {
-        for turn in 0..options.rounds as usize * contestants.len() {
+        for turn in 0..options.rounds as usize * pairs.len() {
+            let (contestant, pool) = pairs[turn % pairs.len()];
             let plan = Plan {
                 case,
-                contestant: contestants[turn % contestants.len()].clone(),
+                contestant: contestant.clone(),
+                pool: pool.clone(),
                 clients: options.clients,
                 patience: SERVED_WITHIN,
             };
             let began = Instant::now();
-            eprint!("{}, {}: ", case.name(), plan.contestant.name);
+            let of = pool.iter().map(|pool| format!(", {}", pool.name)).collect::<String>();
+            eprint!("{}, {}{of}: ", case.name(), plan.contestant.name);
             match play(&mut cluster, &plan) {
                 Ok(played) => {
                     record.add(&played)?;
@@ -110,6 +124,11 @@ fn run(options: &Options) -> Result<bool, String> {
     }
     print!("{}", record.page()?);
     Ok(is_whole)
+}
+
+/// `None`: each client has a connection of its own.
+fn pool(name: &str) -> Result<Option<Pool>, String> {
+    if name == "own" { Ok(None) } else { Pool::find(name).map(Some) }
 }
 
 fn contestant(name: &str, options: &Options) -> Result<Contestant, String> {

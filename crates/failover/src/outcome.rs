@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use crate::clients::{Kind, Seen, Told};
 use crate::ledger::Verdict;
 use crate::probe::Write;
+use crate::seen::{Kind, Seen, Told};
 use crate::session::SILENT;
 
 /// A gap between two direct writes that is no outage: a checkpoint, a busy machine.
@@ -20,15 +20,20 @@ pub struct Outcome {
     pub case: String,
     pub contestant: String,
     pub version: String,
+    /// The pool of the clients' application, and its version; empty: each client had a connection of its own.
+    pub pool: String,
+    pub pool_version: String,
     pub clients: u64,
     pub committed: u64,
     /// Errors after the login, by SQLSTATE, FATAL ones too.
     pub errors: BTreeMap<String, u64>,
     pub login_errors: BTreeMap<String, u64>,
-    /// Errors in answer to a first statement: to clients that had not begun.
+    /// Errors in answer to a first statement, but for those after which it may have been committed: to clients that had not begun.
     pub held_told: u64,
     /// Connections that ended, and those of idle clients among them.
     pub dropped: u64,
+    /// Open connections that the application's pool threw away, by the SQLSTATE of the error before, or a word.
+    pub evicted: BTreeMap<String, u64>,
     pub idle: u64,
     pub idle_lost: u64,
     /// Clients that waited for an answer when the run ended.
@@ -86,6 +91,7 @@ impl Outcome {
         let add = |to: &mut BTreeMap<String, u64>, code: &str, count| *to.entry(code.to_owned()).or_default() += count;
         for client in seen {
             client.login_errors.iter().for_each(|(code, count)| add(&mut self.login_errors, code, *count));
+            client.evicted.iter().for_each(|(code, count)| add(&mut self.evicted, code, *count));
             self.dropped += client.dropped;
             self.hung += u64::from(client.hung);
             self.idle_lost += u64::from(client.idle_lost);
@@ -134,10 +140,11 @@ impl Outcome {
         let Verdict { lost, doubled, ghost, torn, unknown, unknown_done } = self.verdict;
         let Seconds { own, first, last, wait } = self.seconds;
         json!({
-            "case": self.case, "contestant": self.contestant, "version": self.version, "clients": self.clients,
+            "case": self.case, "contestant": self.contestant, "version": self.version,
+            "pool": self.pool, "pool_version": self.pool_version, "clients": self.clients,
             "committed": self.committed, "errors": self.errors, "login_errors": self.login_errors,
-            "held_told": self.held_told, "dropped": self.dropped, "idle": self.idle, "idle_lost": self.idle_lost,
-            "hung": self.hung, "never": self.never, "lost": lost, "doubled": doubled, "ghost": ghost, "torn": torn,
+            "held_told": self.held_told, "dropped": self.dropped, "evicted": self.evicted,
+            "idle": self.idle, "idle_lost": self.idle_lost, "hung": self.hung, "never": self.never, "lost": lost, "doubled": doubled, "ghost": ghost, "torn": torn,
             "unknown": unknown, "unknown_done": unknown_done,
             "own_s": own, "first_s": first, "last_s": last, "wait_s": wait,
         })
@@ -155,6 +162,9 @@ impl Outcome {
             Ok::<_, String>(each.iter().filter_map(|(code, count)| Some((code.clone(), count.as_u64()?))).collect())
         };
         let second = |key: &str| line[key].as_f64();
+        // Earlier records have no application's pools.
+        let is_later = !line["pool"].is_null();
+        let later = |key: &str| if is_later { text(key) } else { Ok(String::new()) };
         let verdict = Verdict {
             lost: count("lost")?,
             doubled: count("doubled")?,
@@ -169,12 +179,15 @@ impl Outcome {
             case: text("case")?,
             contestant: text("contestant")?,
             version: text("version")?,
+            pool: later("pool")?,
+            pool_version: later("pool_version")?,
             clients: count("clients")?,
             committed: count("committed")?,
             errors: counts("errors")?,
             login_errors: counts("login_errors")?,
             held_told: count("held_told")?,
             dropped: count("dropped")?,
+            evicted: if is_later { counts("evicted")? } else { BTreeMap::new() },
             idle: count("idle")?,
             idle_lost: count("idle_lost")?,
             hung: count("hung")?,
@@ -188,7 +201,7 @@ impl Outcome {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::clients::Request;
+    use crate::seen::Request;
 
     fn write(host: usize, told: f64) -> Write {
         Write { host, told }
@@ -203,6 +216,34 @@ mod tests {
         assert_eq!(longest, Some(Outage { from: 4.1, to: 9.0 }));
         assert_eq!(Outage::find(&writes[..2], 1.05, None), None, "a tenth of a second is none");
         assert_eq!(Outage::find(&writes[..3], 1.05, Some(&|host| host != 0)), None);
+    }
+
+    #[test]
+    fn held_and_told_are_errors_for_those_who_had_not_begun_only() {
+        let code = |code: &str| code.to_owned();
+        let told = [
+            Told::Failed { code: code("40001"), first: true },
+            Told::Failed { code: code("40001"), first: false },
+            Told::Unknown { code: code("08007") },
+            Told::Ended { code: code("57P01") },
+        ];
+        let request = |told| Request { client: 0, id: 0, kind: Kind::Block, sent: 0.0, told_at: 0.0, told };
+        let evicted = [(code("08007"), 1)].into();
+        let mut outcome = Outcome::default();
+        outcome.count(&[Seen { requests: told.map(request).to_vec(), evicted, ..Seen::default() }]);
+        assert_eq!((outcome.held_told, outcome.errors.values().sum::<u64>()), (1, 4));
+        assert_eq!(outcome.evicted.get("08007"), Some(&1));
+        let again = Outcome::of_json(&outcome.to_json()).expect("it is whole");
+        assert_eq!(again.to_json(), outcome.to_json());
+    }
+
+    #[test]
+    fn a_line_of_an_earlier_record_has_no_pool() {
+        let mut line = Outcome { pool: "HikariCP".to_owned(), ..Outcome::default() }.to_json();
+        for key in ["pool", "pool_version", "evicted"] {
+            line.as_object_mut().expect("it is one").remove(key);
+        }
+        assert_eq!(Outcome::of_json(&line).expect("it was written so").to_json(), Outcome::default().to_json());
     }
 
     #[test]

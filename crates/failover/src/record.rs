@@ -9,9 +9,9 @@ use measure::machine::{load_average, said};
 use measure::process::cores;
 use serde_json::{Value, json};
 
-use crate::clients::Told;
 use crate::outcome::Outcome;
 use crate::run::Played;
+use crate::seen::Told;
 use crate::table::table;
 
 /// A folder that runs are added to.
@@ -46,7 +46,9 @@ impl Record {
         let path = self.folder.join(RUNS);
         let mut runs = File::options().create(true).append(true).open(path).map_err(words)?;
         writeln!(runs, "{line}").map_err(words)?;
-        let name = format!("{number}-{}-{}", played.outcome.case.replace(' ', "-"), played.outcome.contestant);
+        let Outcome { case, contestant, pool, .. } = &played.outcome;
+        let of = if pool.is_empty() { String::new() } else { format!("-{pool}") };
+        let name = format!("{number}-{}-{contestant}{of}", case.replace(' ', "-"));
         fs::write(self.folder.join(format!("{name}.jsonl")), requests(played)).map_err(words)?;
         fs::write(self.folder.join(format!("{name}.log")), &played.log).map_err(words)?;
         fs::write(self.folder.join("table.md"), self.page()?).map_err(words)
@@ -59,8 +61,10 @@ impl Record {
     pub fn page(&self) -> Result<String, String> {
         let outcomes = self.outcomes()?;
         let mut versions: Vec<String> = Vec::new();
-        for Outcome { contestant, version, .. } in &outcomes {
-            let line = format!("* {contestant}: {version}\n");
+        let of_contestants = outcomes.iter().map(|outcome| (&outcome.contestant, &outcome.version));
+        let of_pools = outcomes.iter().map(|outcome| (&outcome.pool, &outcome.pool_version));
+        for (name, version) in of_contestants.chain(of_pools.filter(|(pool, _)| !pool.is_empty())) {
+            let line = format!("* {name}: {version}\n");
             if !versions.contains(&line) {
                 versions.push(line);
             }

@@ -12,12 +12,14 @@ use measure::interrupt;
 use measure::login::Account;
 
 use crate::case::{Case, Fault};
-use crate::clients::{Clients, Seen};
+use crate::clients::Clients;
 use crate::cluster::Cluster;
 use crate::contestant::{Contestant, Running};
 use crate::ledger::{self, DATABASE, Ledger, ROLE};
 use crate::outcome::{Outage, Outcome};
+use crate::pool::{Application, Pool};
 use crate::probe::Probe;
+use crate::seen::{Commits, Seen};
 
 /// All clients log in and have a commit in a second or two.
 const WORKS_WITHIN: Duration = Duration::from_secs(60);
@@ -37,6 +39,8 @@ const LOOKS_EVERY: Duration = Duration::from_millis(20);
 pub struct Plan {
     pub case: Case,
     pub contestant: Contestant,
+    /// The pool that the clients have in their application; `None`: each has a connection of its own.
+    pub pool: Option<Pool>,
     pub clients: usize,
     /// The time after the server's recovery in which a client must have a commit, or it counts as never served again.
     pub patience: Duration,
@@ -48,6 +52,48 @@ pub struct Played {
     pub seen: Vec<Seen>,
     /// The contestant's log.
     pub log: String,
+}
+
+/// The ledger's clients.
+enum Crowd {
+    Own(Clients),
+    Application(Application),
+}
+
+impl Crowd {
+    fn start(plan: &Plan, running: &Running, began: Instant) -> Result<Self, String> {
+        let Some(pool) = &plan.pool else {
+            return Clients::start(&running.access, plan.clients, began).map(Crowd::Own);
+        };
+        let pooler = running.pooler().ok_or("pools of applications are measured through a pooler only")?;
+        Application::start(pool, pooler.place, pooler.folder, plan.clients, began).map(Crowd::Application)
+    }
+
+    fn commits(&self) -> &Commits {
+        match self {
+            Crowd::Own(clients) => clients.commits(),
+            Crowd::Application(application) => application.commits(),
+        }
+    }
+
+    fn without_commit_since(&self, time: f64) -> usize {
+        self.commits().missing_since(time)
+    }
+
+    fn finish(self, grace: Duration) -> Result<Vec<Seen>, String> {
+        match self {
+            Crowd::Own(clients) => Ok(clients.finish(grace)),
+            Crowd::Application(application) => application.finish(grace),
+        }
+    }
+
+    /// What an application has written.
+    fn log(&self) -> String {
+        match self {
+            Crowd::Own(_) => String::new(),
+            Crowd::Application(application) => application.log(),
+        }
+    }
 }
 
 /// Plays a run on a cluster, which is whole afterwards.
@@ -62,15 +108,16 @@ pub fn play(cluster: &mut Cluster, plan: &Plan) -> Result<Played, String> {
     let began = Instant::now();
     let account = Arc::new(Account::new(ROLE, Some(&password), DATABASE, "probe"));
     let probe = Probe::start(&cluster.places(), &account, began);
-    let clients = Clients::start(&running.access, plan.clients, began)?;
+    let clients = Crowd::start(plan, &running, began)?;
     let now = || began.elapsed().as_secs_f64();
     let works = || clients.without_commit_since(0.0) == 0 && probe.last(|_| true).is_some();
     if !wait(WORKS_WITHIN, works)? {
         let idle = clients.without_commit_since(0.0);
         return Err(format!(
-            "{idle} clients without a commit before the fault; {} wrote:\n{}",
+            "{idle} clients without a commit before the fault; {} wrote:\n{}\n{}",
             plan.contestant.name,
-            running.log()
+            running.log(),
+            clients.log()
         ));
     }
     let mut began_fault = 0.0;
@@ -82,7 +129,7 @@ pub fn play(cluster: &mut Cluster, plan: &Plan) -> Result<Played, String> {
             None
         }
     };
-    let seen = clients.finish(GRACE);
+    let seen = clients.finish(GRACE)?;
     let log = running.log();
     let is_alive = running.is_alive();
     drop(running);
@@ -95,6 +142,8 @@ pub fn play(cluster: &mut Cluster, plan: &Plan) -> Result<Played, String> {
         case: plan.case.name().to_owned(),
         contestant: plan.contestant.name.to_owned(),
         version: plan.contestant.version.clone(),
+        pool: plan.pool.as_ref().map_or_else(String::new, |pool| pool.name.to_owned()),
+        pool_version: plan.pool.as_ref().map_or_else(String::new, |pool| pool.version.clone()),
         verdict: Ledger::read(cluster)?.judge(seen.iter().flat_map(|client| &client.requests)),
         ..Outcome::default()
     };
@@ -117,7 +166,7 @@ fn await_recovery(
     fault: Fault,
     since: f64,
     probe: &Probe,
-    clients: &Clients,
+    clients: &Crowd,
     began: Instant,
 ) -> Result<(), String> {
     let case = plan.case;
@@ -143,7 +192,7 @@ fn end_the_split(
     hosts: [usize; 2],
     since: f64,
     probe: &Probe,
-    clients: &Clients,
+    clients: &Crowd,
     began: Instant,
 ) -> Result<f64, String> {
     let writes = |wanted: &usize| probe.last(|host| host == *wanted).is_some_and(|told| told > since);

@@ -8,30 +8,73 @@ use measure::statistics::Range;
 use crate::case::Case;
 use crate::outcome::Outcome;
 
-const HEAD: &str = "| case | contestant | runs | errors told | logins refused | held, told | dropped | unknown (done) | lost / doubled / ghost / torn \
-                    | idle lost | never served | server's own, s | first commit: own + s | last client: own + s | longest wait, s |\n\
-                    |---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|\n";
+const HEAD: [&str; 15] = [
+    "case",
+    "contestant",
+    "runs",
+    "errors told",
+    "logins refused",
+    "held, told",
+    "dropped",
+    "unknown (done)",
+    "lost / doubled / ghost / torn",
+    "idle lost",
+    "never served",
+    "server's own, s",
+    "first commit: own + s",
+    "last client: own + s",
+    "longest wait, s",
+];
+/// The column before which applications' pools have two more: their name, and the connections that they threw away.
+const POOL_AT: usize = 2;
+const EVICTED_AT: usize = 7;
 
-/// In the order of the cases, and of contestants as they came.
+/// In the order of the cases, and of contestants as they came. Clients of applications' pools have a table of their own.
 #[must_use]
 pub fn table(outcomes: &[Outcome]) -> String {
-    let mut text = HEAD.to_owned();
-    for case in Case::ALL {
-        let mut names: Vec<&str> = Vec::new();
-        for outcome in outcomes.iter().filter(|outcome| outcome.case == case.name()) {
-            if !names.contains(&outcome.contestant.as_str()) {
-                names.push(&outcome.contestant);
-            }
-        }
-        for name in names {
-            let runs = outcomes.iter().filter(|outcome| outcome.case == case.name() && outcome.contestant == name);
-            row(&mut text, &runs.collect::<Vec<_>>());
-        }
+    let (pooled, own): (Vec<&Outcome>, Vec<&Outcome>) = outcomes.iter().partition(|outcome| !outcome.pool.is_empty());
+    let mut text = String::new();
+    if !own.is_empty() || pooled.is_empty() {
+        part(&mut text, &own, false);
+    }
+    if !pooled.is_empty() {
+        text.push_str(if own.is_empty() { "" } else { "\n" });
+        text.push_str("## Through applications' own pools\n\n");
+        part(&mut text, &pooled, true);
     }
     text
 }
 
-fn row(text: &mut String, runs: &[&Outcome]) {
+fn part(text: &mut String, outcomes: &[&Outcome], has_pools: bool) {
+    let mut head = HEAD.map(str::to_owned).to_vec();
+    if has_pools {
+        head.insert(EVICTED_AT, "evicted".to_owned());
+        head.insert(POOL_AT, "pool".to_owned());
+    }
+    line(text, &head);
+    writeln!(text, "|{}", "---|".repeat(head.len())).expect("a text takes any line");
+    for case in Case::ALL {
+        let mut names: Vec<(&str, &str)> = Vec::new();
+        for outcome in outcomes.iter().filter(|outcome| outcome.case == case.name()) {
+            let name = (outcome.contestant.as_str(), outcome.pool.as_str());
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+        for name in names {
+            let is_one = |outcome: &&&Outcome| {
+                outcome.case == case.name() && (outcome.contestant.as_str(), outcome.pool.as_str()) == name
+            };
+            line(text, &row(&outcomes.iter().filter(is_one).copied().collect::<Vec<_>>()));
+        }
+    }
+}
+
+fn line(text: &mut String, cells: &[String]) {
+    writeln!(text, "| {} |", cells.join(" | ")).expect("a text takes any line");
+}
+
+fn row(runs: &[&Outcome]) -> Vec<String> {
     let of = |count: fn(&Outcome) -> u64| counts(&runs.iter().map(|run| count(run)).collect::<Vec<_>>());
     let codes =
         |pick: fn(&Outcome) -> &BTreeMap<String, u64>| by_code(&runs.iter().map(|run| pick(run)).collect::<Vec<_>>());
@@ -42,7 +85,7 @@ fn row(text: &mut String, runs: &[&Outcome]) {
         of(|run| run.verdict.ghost),
         of(|run| run.verdict.torn),
     ];
-    let cells = [
+    let mut cells = vec![
         runs[0].case.clone(),
         runs[0].contestant.clone(),
         runs.len().to_string(),
@@ -59,7 +102,11 @@ fn row(text: &mut String, runs: &[&Outcome]) {
         seconds(|run| run.seconds.last),
         seconds(|run| Some(run.seconds.wait)),
     ];
-    writeln!(text, "| {} |", cells.join(" | ")).expect("a text takes any line");
+    if !runs[0].pool.is_empty() {
+        cells.insert(EVICTED_AT, codes(|run| &run.evicted));
+        cells.insert(POOL_AT, runs[0].pool.clone());
+    }
+    cells
 }
 
 /// `7`, or `3 to 9` of several runs.
@@ -124,5 +171,22 @@ mod tests {
                    | 19.0 (19.0 to 19.0) | 0.3 (0.3 to 0.3) | 1.0 (1.0 to 1.0; 1 × –) | 20.0 (20.0 to 20.0) |\n";
         assert!(text.ends_with(row), "{text}");
         assert_eq!(tenths(-0.04), "0.0");
+    }
+
+    #[test]
+    fn clients_of_a_pool_have_a_table_of_their_own() {
+        let own = Outcome { case: "kill9".to_owned(), contestant: "pgweir".to_owned(), ..Outcome::default() };
+        let evicted = [("08007".to_owned(), 2)].into();
+        let pooled = Outcome { pool: "HikariCP".to_owned(), dropped: 1, evicted, ..own.clone() };
+        let text = table(&[own, pooled]);
+        let (first, second) = text.split_once("\n## Through applications' own pools\n\n").expect("two tables");
+        assert!(!first.contains("evicted") && first.lines().count() == 3, "{first}");
+        assert!(second.contains("| case | contestant | pool | runs |"), "{second}");
+        assert!(
+            second.contains("| kill9 | pgweir | HikariCP | 1 | 0 | 0 | 0 | 1 | 2: 08007 × 2 | 0 (0) |"),
+            "{second}"
+        );
+        let columns = |line: &str| line.matches('|').count();
+        assert!(second.lines().all(|line| columns(line) == columns(second.lines().next().expect("a head"))));
     }
 }

@@ -5,6 +5,7 @@
 //!   start      from the process's birth to the first answered query
 //!   reload     RELOAD with 1,000 databases, and with a pool in use of each; what running traffic notices
 //!   scrape     /metrics and SHOW POOLS with 1,000 pools; what running traffic notices
+//!   probed     three hosts that are asked once a second, or not; nothing else going on
 //!   reloads    100 RELOADs a second for a minute, half of them of a file with a mistake
 //! ```
 //!
@@ -12,6 +13,7 @@
 //! a stall counts for all who would have asked meanwhile; a client that is dropped ends the measurement. Does not: give
 //! anybody cores of its own; compare with another pooler.
 
+mod probed;
 mod reload;
 mod reloads;
 mod scrape;
@@ -36,12 +38,19 @@ pub enum UpkeepPart {
     Start,
     Reload,
     Scrape,
+    Probed,
     Reloads,
 }
 
 impl UpkeepPart {
-    pub const ALL: [UpkeepPart; 5] =
-        [UpkeepPart::Watched, UpkeepPart::Start, UpkeepPart::Reload, UpkeepPart::Scrape, UpkeepPart::Reloads];
+    pub const ALL: [UpkeepPart; 6] = [
+        UpkeepPart::Watched,
+        UpkeepPart::Start,
+        UpkeepPart::Reload,
+        UpkeepPart::Scrape,
+        UpkeepPart::Probed,
+        UpkeepPart::Reloads,
+    ];
 
     pub fn name(self) -> &'static str {
         match self {
@@ -49,6 +58,7 @@ impl UpkeepPart {
             UpkeepPart::Start => "start",
             UpkeepPart::Reload => "reload",
             UpkeepPart::Scrape => "scrape",
+            UpkeepPart::Probed => "probed",
             UpkeepPart::Reloads => "reloads",
         }
     }
@@ -65,7 +75,7 @@ pub struct UpkeepPlan {
     pub parts: Vec<UpkeepPart>,
     pub rounds: usize,
     pub seed: u64,
-    /// Of the storm of reloads.
+    /// Of the storm of reloads, and of a round of `probed`.
     pub storm_s: u64,
 }
 
@@ -94,6 +104,7 @@ pub fn all(
             UpkeepPart::Start => start::measure(&room, pgweir, plan),
             UpkeepPart::Reload => reload::measure(&room, pgweir, plan),
             UpkeepPart::Scrape => scrape::measure(&room, pgweir, plan),
+            UpkeepPart::Probed => probed::measure(&room, pgweir, plan),
             UpkeepPart::Reloads => reloads::measure(&room, pgweir, plan),
         };
         let about = json!({ "name": part.name(), "kind": "upkeep" });

@@ -27,7 +27,7 @@ fn stock() -> Option<Stock> {
 
 fn played(cluster: &mut Cluster, case: Case) -> Outcome {
     let contestant = Contestant::pgweir(&binary()).expect("it says its version");
-    let plan = Plan { case, contestant, clients: CLIENTS, patience: PATIENCE };
+    let plan = Plan { case, contestant, pool: None, clients: CLIENTS, patience: PATIENCE };
     let played = play(cluster, &plan).unwrap_or_else(|error| panic!("{error}"));
     println!("{}", played.outcome.to_json());
     played.outcome
