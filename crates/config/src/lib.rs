@@ -29,6 +29,7 @@ mod encryption;
 pub mod entry;
 pub mod explain;
 mod hints;
+mod hosts;
 mod import;
 pub mod ini;
 pub mod load;

@@ -173,7 +173,7 @@ const SAMPLE_HEAD: &str = "\
 ;; For migrations, in session mode, with a pool of their own:
 ;direct = host=10.0.0.1 dbname=app_production pool_mode=session pool_size=2
 ;; Two hosts in turn:
-;replicas = host=10.0.0.3,10.0.0.4 dbname=app
+;replicas = host=10.0.0.3,10.0.0.4 dbname=app target_session_attrs=standby
 ;; Any other name:
 ;* = host=10.0.0.1
 

@@ -1,7 +1,7 @@
 //! What a file says and cannot mean: PgBouncer runs it, and so do we, with a warning.
 //!
 //! Promises that each warning names something that has no effect, or not the effect that its words suggest. Does not judge
-//! classes and rules (`reach` does), nor what is not supported yet (`support` does).
+//! classes and rules (`reach` does) and hosts (`hosts` does), nor what is not supported yet (`support` does).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,6 +14,7 @@ use settings::{AuthType, PoolSize};
 use crate::config::Config;
 use crate::demand;
 use crate::entry::Entry;
+use crate::hosts;
 use crate::problem::{PROBLEMS_MAX, Place, Problem, quoted};
 use crate::settings::Values;
 use ::settings::Key;
@@ -39,6 +40,10 @@ pub(crate) fn judge(settings: &Settings, values: &Values, entries: &Entries<'_>,
     problems.extend(tags_of_single_requests(settings, values));
     problems.extend(sizes(settings, values, entries));
     problems.extend(reserve(settings, values));
+    problems.extend(hosts::judge(settings, entries.databases));
+    if has_users {
+        problems.extend(hosts::prober_without_password(settings, &place_of(values, Key::host_check_user)));
+    }
     problems.truncate(PROBLEMS_MAX);
     problems
 }

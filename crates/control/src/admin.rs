@@ -4,6 +4,7 @@
 //! (`//= pgbouncer usage.md#show-commands`): programs read them by number. pgweir's own columns are in tables of its own. Rows are ordered by
 //! name, so that two answers can be compared.
 
+mod held;
 mod show_activity;
 mod show_classes;
 mod show_clients;
@@ -127,7 +128,7 @@ shows! {
     ]
     [
         /// Not in PgBouncer: why clients wait, in a sentence for each pool in trouble.
-        Why "WHY" Nothing Some(show_why::table);
+        Why "WHY" Pools Some(show_why::table);
         /// Not in PgBouncer: what each client and each backend of PostgreSQL does now, joined.
         Activity "ACTIVITY" Nothing Some(show_activity::table);
         /// Not in PgBouncer: samples of what was waited for, over any part of the last hour.

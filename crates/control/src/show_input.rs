@@ -13,7 +13,7 @@ use machine::peering::PeerPool;
 use machine::snapshot::PoolSnapshot;
 use machine::{Settings, Snapshot};
 use settings::PoolMode;
-use units::{ConnId, PoolId, PoolKey};
+use units::{ConnId, PoolId, PoolKey, Time};
 
 use crate::averages::Averages;
 use crate::plane::{DoorFacts, Exemplars, HostsSeen, KnownNames, SettingRow, WorkerFacts};
@@ -67,6 +67,12 @@ impl ShowInput<'_> {
     pub(crate) fn connections(&self) -> (usize, usize) {
         let clients = self.snapshots.iter().map(|snapshot| snapshot.clients.len()).sum();
         (clients, self.snapshots.iter().map(|snapshot| snapshot.servers.len()).sum())
+    }
+
+    /// The moment of the snapshots, on the data plane's clock.
+    #[must_use]
+    pub(crate) fn now_in_snapshots(&self) -> Time {
+        self.snapshots.iter().map(|snapshot| snapshot.now).max().unwrap_or_default()
     }
 
     /// Each pool once, by database and user, summed over the workers it lives on. The console's pool is always there.

@@ -444,7 +444,8 @@ impl<P: Plane, L: FnMut(Wanted<'_>) -> Result<Loaded, Vec<String>>> Steward<P, L
         let counters = if is_counted { self.plane.counters() } else { EngineFacts::default() };
         let is_of_names = matches!(show, Show::DnsHosts | Show::DnsZones | Show::Lists);
         let names = if is_of_names { self.plane.names() } else { KnownNames::default() };
-        let roles = if show == Show::Hosts { self.plane.hosts_seen() } else { HostsSeen::default() };
+        let is_of_hosts = matches!(show, Show::Hosts | Show::Why);
+        let roles = if is_of_hosts { self.plane.hosts_seen() } else { HostsSeen::default() };
         let history = if show.is_of_history() { self.plane.history() } else { None }.unwrap_or_default();
         Seen { snapshots, detail, counters, names, roles, history }
     }

@@ -25,8 +25,8 @@ pub use facts::{Asked, Facts, Machine, Memory, Unseen};
 pub use finding::{Finding, Weight};
 pub use pooler::{FoundSize, Pool, PoolServer, PooledDatabase, Pooler, Secrets, Traffic, UserLimits};
 pub use postgres::{
-    DatabaseFigures, Duplicate, ForeignKey, Identity, Indexes, Postgres, PreparedTransaction, Slot, Snapshots, Standby,
-    Statement, Statements, TableFigures, UnusedIndex,
+    DatabaseFigures, Duplicate, ForeignKey, Identity, Indexes, Postgres, PreparedTransaction, Replica, Slot, Snapshots,
+    Standby, Statement, Statements, TableFigures, UnusedIndex,
 };
 pub use report::{json, text};
 pub use rules::examine;

@@ -39,6 +39,8 @@ pub struct PooledDatabase {
     pub reserve: u32,
     /// 0: no limit.
     pub connections_max: u32,
+    /// The role that it wants, as the file has it. `None`: only a console was asked, which does not show it.
+    pub target_session_attrs: Option<String>,
 }
 
 /// A row of SHOW POOLS.
@@ -139,9 +141,20 @@ impl Pooler {
 }
 
 impl PooledDatabase {
+    /// Its hosts, without blanks.
+    pub fn hosts(&self) -> impl Iterator<Item = &str> {
+        self.host.as_deref().unwrap_or_default().split(',').map(str::trim).filter(|host| !host.is_empty())
+    }
+
+    /// Whether it takes hosts of any role, as far as is known.
+    #[must_use]
+    pub fn takes_any_role(&self) -> bool {
+        self.target_session_attrs.as_deref().is_none_or(|attrs| attrs == "any")
+    }
+
     /// Hosts that are reached over a network: neither by a Unix socket nor on this machine.
     pub fn distant_hosts(&self) -> impl Iterator<Item = &str> {
-        self.host.as_deref().unwrap_or_default().split(',').map(str::trim).filter(|host| is_distant(host))
+        self.hosts().filter(|host| is_distant(host))
     }
 }
 

@@ -23,6 +23,8 @@ pub struct Postgres {
     pub tables: Vec<TableFigures>,
     pub indexes: Indexes,
     pub snapshots: Snapshots,
+    /// Standbys that replay its log, as far as the role may see them.
+    pub replicas: Vec<Replica>,
     /// `None`: pg_stat_statements is not there, or may not be read.
     pub statements: Option<Statements>,
 }
@@ -37,6 +39,8 @@ pub struct Identity {
     /// Whether the role has the rights of `pg_monitor`.
     pub sees_all: bool,
     pub is_standby: bool,
+    /// Whether Patroni has started it.
+    pub is_of_patroni: bool,
     /// The backend that answered.
     pub pid: i32,
 }
@@ -159,6 +163,15 @@ pub struct PreparedTransaction {
 pub struct Standby {
     pub name: String,
     pub xmin_age: u64,
+}
+
+/// A standby that streams from it.
+//= pg18 monitoring-stats#MONITORING-PG-STAT-REPLICATION-VIEW
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Replica {
+    pub name: String,
+    /// `None`: by a Unix socket.
+    pub address: Option<String>,
 }
 
 /// Of this database.

@@ -2,6 +2,7 @@
 
 page.py CHROMIUM URL USER PASSWORD POOLER FOLDER         logs in, looks at all views in both themes and sizes, and leaves pictures in FOLDER.
 page.py CHROMIUM URL USER PASSWORD POOLER FOLDER blind   the same of a pooler with observe_interval = 0: what is said where nobody looks.
+page.py CHROMIUM URL USER PASSWORD - FOLDER held WORDS   a pooler with a database that is held: the verdict begins with these words, and hosts are shown.
 Ends with status 1 and the reason if something is not as it should be.
 """
 
@@ -428,6 +429,24 @@ def blind(browser, url, user, password, pooler, folder):
     print("the page without an observer is as it should be")
 
 
+def held(browser, url, user, password, folder, words):
+    """A database that cannot be written to is said first, and its hosts are there."""
+    log_in(browser, url, user, password, "document.querySelector('[aria-label=Hosts]')")
+    browser.events = [event for event in browser.events if "401" not in str(event)]
+    browser.until(f"document.querySelector('[aria-label=Verdict] p.note')?.textContent.startsWith('{words}')", "the verdict begins with it")
+    browser.until("document.querySelectorAll('[aria-label=Hosts] tbody tr').length === 2", "both hosts are there")
+    for theme in ("light", "dark"):
+        browser.theme(theme)
+        for size, (width, height, phone) in SIZES.items():
+            browser.size(width, height, 2 if phone else 1, phone)
+            browser.rest(1.3)
+            browser.until(f"document.documentElement.scrollWidth <= {width}", f"hosts on a {size} are no wider than it")
+            expect(browser.run("document.querySelector('[aria-label=Hosts]').checkVisibility()"), "hosts are shown")
+            browser.picture(pathlib.Path(folder) / f"held-{size}-{theme}.png")
+    expect(not browser.complaints(), f"the browser complains: {browser.complaints()}")
+    print("hosts are as they should be")
+
+
 def keys(browser):
     browser.press("?")
     browser.until("document.querySelector('#help[open]')")
@@ -444,7 +463,12 @@ def keys(browser):
     browser.run("localStorage.removeItem('pgweir-theme')")
 
 
-def main(chromium, url, user, password, pooler, folder, mode="whole"):
+def main(chromium, url, user, password, pooler, folder, mode="whole", words=""):
+    if mode == "held":
+        with Browser(chromium) as browser:
+            browser.size(1440, 900)
+            browser.theme("light")
+            return held(browser, url, user, password, folder, words)
     if mode == "blind":
         with Browser(chromium) as browser:
             browser.size(1440, 900)

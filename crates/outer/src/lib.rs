@@ -43,6 +43,7 @@ mod program;
 pub mod shown;
 mod slots;
 mod stage;
+pub mod standby;
 mod tools;
 
 pub use authority::{Authority, Signature};

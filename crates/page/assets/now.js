@@ -3,6 +3,7 @@
 import { ask, objects, orElse, saved, table } from "./ask.js";
 import { Chart, colourOf, inOrder, meaningOf, withGaps } from "./charts.js";
 import { chip, code, el, empty, fill, redraw } from "./draw.js";
+import { Hosts } from "./hosts.js";
 import { stacks } from "./stacks.js";
 import { bytes, clock, lasted, line, number, statement } from "./words.js";
 import { Folded, Table } from "./table.js";
@@ -32,6 +33,7 @@ export function now({ me, rest, sure }) {
   const all = [waits, done, queue, servers];
   const figures = el("section", { class: "figures", "aria-label": "Figures" });
   const moment = el("section", { class: "card" });
+  const hosts = new Hosts(async () => objects(await table("HOSTS")));
   const rules = el("div", { class: "grid two" });
   const spans = el("span", { class: "choices", role: "group", "aria-label": "Span" });
   const missing = el("div", {});
@@ -46,7 +48,7 @@ export function now({ me, rest, sure }) {
   const charts = el("div", {}, el("div", { class: "grid" }, waits.element),
     el("div", { class: "grid three" }, done.element, queue.element, servers.element));
   const element = el("div", {}, el("div", { class: "heading" }, el("h1", {}, "Now"), el("span", { class: "push" }, failed, flames.told, save, flames.button, spans)),
-    el("div", { class: "grid" }, verdict), el("div", { class: "grid" }, flames.element), figures, missing, charts, el("div", { class: "grid" }, moment), rules);
+    el("div", { class: "grid" }, verdict), el("div", { class: "grid" }, hosts.element), el("div", { class: "grid" }, flames.element), figures, missing, charts, el("div", { class: "grid" }, moment), rules);
   const head = el("div", { class: "heading" });
   const groups = groupTable();
   const own = new Folded("Connections of pgweir itself: its observer, checks, resets", groupTable());
@@ -248,10 +250,9 @@ export function now({ me, rest, sure }) {
       seen.pools.length > 0 ? [el("h3", { class: "more" }, "Pools"), pools.element] : null);
   }
 
-  // Why clients wait now, by SHOW WHY. A second of the past has its own sentences.
+  // Why clients wait now, by SHOW WHY. A second of the past has its own sentences. Where nobody looks, hosts alone are in trouble.
   async function drawVerdict() {
-    if (me.interval === 0) return;
-    const rows = objects(await table("WHY"));
+    const rows = objects(await table("WHY")).filter((row) => row.database !== null || me.interval !== 0);
     if (choice.at === null) sentences = rows.map((row) => [row.sentence, row.database !== null]);
   }
 
@@ -280,6 +281,7 @@ export function now({ me, rest, sure }) {
       }
       drawCharts();
       if (choice.at === null) await drawVerdict();
+      await hosts.tick();
       if (choice.at === null || round === 0) await drawMoment();
       if (round++ % 5 === 0) await drawRules();
       await flames.tick();

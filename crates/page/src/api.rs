@@ -18,8 +18,19 @@ use crate::rows::{Rows, Wish};
 use crate::{About, Given, Order, Rights, Said, Shared, Wanted, days, past};
 
 /// The tables that views show. Others are the console's alone.
-const TABLES: [&str; 10] =
-    ["ACTIVITY", "CLASSES", "CLIENTS", "HOLDERS", "LOCKS", "LOCK_COUNTS", "QUERIES", "SESSIONS", "SIZING", "WHY"];
+const TABLES: [&str; 11] = [
+    "ACTIVITY",
+    "CLASSES",
+    "CLIENTS",
+    "HOLDERS",
+    "HOSTS",
+    "LOCKS",
+    "LOCK_COUNTS",
+    "QUERIES",
+    "SESSIONS",
+    "SIZING",
+    "WHY",
+];
 
 /// Bytes of an order: a client's number.
 const BODY_LEN_MAX: usize = 256;

@@ -38,6 +38,7 @@ const FILES: &[File] = files! {
     "/table.js" SCRIPT;
     "/words.js" SCRIPT;
     "/now.js" SCRIPT;
+    "/hosts.js" SCRIPT;
     "/locks.js" SCRIPT;
     "/tree.js" SCRIPT;
     "/lists.js" SCRIPT;

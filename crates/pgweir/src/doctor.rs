@@ -107,8 +107,12 @@ fn running(of_file: Pooler, consoles: &[Target], unseen: &mut Vec<Unseen>) -> Po
     for target in consoles {
         let mut missed = Vec::new();
         match console(target, &mut missed) {
-            Ok(pooler) => {
+            Ok(mut pooler) => {
                 unseen.extend(missed);
+                for database in &mut pooler.databases {
+                    let own = of_file.databases.iter().find(|own| own.name == database.name);
+                    database.target_session_attrs = own.and_then(|own| own.target_session_attrs.clone());
+                }
                 return Pooler { secrets: of_file.secrets, ..pooler };
             }
             Err(why) => last = why,

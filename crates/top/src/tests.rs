@@ -323,6 +323,48 @@ fn each_view_in_three_sizes() {
     }
 }
 
+/// What a console answers while a primary is frozen.
+fn failover() -> Vec<(String, Result<Table, String>)> {
+    let why = table(
+        &["database", "user", "waiting", "waited", "queue", "sentence", "reason"],
+        &[&[
+            "shop",
+            "",
+            "34",
+            "6.5",
+            "consequence",
+            "shop: no host accepts writes, for 7 s (10.0.0.5:5432: it does not answer, 10.0.0.6:5432: a standby, db3\u{1b}[2J:5432: a standby). \
+             34 clients wait, until failover_wait is over. Promoting a standby is for Patroni, repmgr or you: SHOW HOSTS;",
+            "no primary",
+        ]],
+    );
+    let names = ["host", "port", "up", "role", "timeline", "lag", "epoch", "no_primary", "probed", "why", "databases"];
+    let hosts = table(
+        &names,
+        &[
+            &["10.0.0.5", "5432", "0", "", "", "", "3", "1", "7010", "it does not answer", "shop,reports"],
+            &["10.0.0.6", "5432", "1", "standby", "7", "8192", "", "1", "41", "a standby", "shop,reports"],
+            &["db3\u{1b}[2J", "5432", "1", "standby", "7", "73400320", "", "1", "43", "a standby", "shop,reports"],
+        ],
+    );
+    let is_other = |(sql, _): &(String, Result<Table, String>)| sql != "SHOW WHY";
+    let own = [("SHOW WHY".to_owned(), Ok(why)), ("SHOW HOSTS".to_owned(), Ok(hosts))];
+    answers().into_iter().filter(is_other).chain(own).collect()
+}
+
+#[test]
+fn a_database_that_is_held_is_said_first_and_each_host_is_shown() {
+    let mut screen = screen("overview");
+    screen.take(Heard::Answers(failover()), Duration::from_secs(2));
+    compare("failover", &screen);
+    let mut terminal = Terminal::new(TestBackend::new(80, 24)).expect("memory");
+    terminal.draw(|frame| draw(&screen, frame)).expect("memory");
+    assert_eq!(terminal.backend().buffer()[(10, 2)].fg, Color::Red, "the verdict cannot be missed");
+    press(&mut screen, "2B");
+    assert_eq!(screen.questions(), ["SHOW HOSTS"]);
+    compare("hosts", &screen);
+}
+
 #[test]
 fn what_is_known_of_a_client_with_its_statement_in_full() {
     let mut screen = screen("holders");

@@ -60,6 +60,7 @@ impl View {
                     shown("sizing", &SIZING),
                     shown("servers", &SERVERS),
                     shown("states", &STATES),
+                    shown("hosts", &HOSTS),
                 ]
             }
             View::Classes => vec![shown("classes", &CLASSES), shown("limits", &LIMITS)],
@@ -87,7 +88,7 @@ impl View {
     #[must_use]
     pub(crate) fn overview() -> Vec<String> {
         let waits = waits_of("EVENT", "LAST 60s");
-        let mut all = vec![WHY, "SHOW TOTALS", "SHOW POOLS", "SHOW HOLDERS", "SHOW LOCKS"];
+        let mut all = vec![WHY, "SHOW HOSTS", "SHOW TOTALS", "SHOW POOLS", "SHOW HOLDERS", "SHOW LOCKS"];
         all.push(&waits);
         all.into_iter().map(str::to_owned).collect()
     }
@@ -172,6 +173,28 @@ const STATES: Shape = Shape {
     wide: None,
     key: &["server", "database", "user", "origin", "state"],
     sort: Some("count"),
+};
+const HOSTS: Shape = Shape {
+    show: "HOSTS",
+    columns: &[
+        "host",
+        "port",
+        "role",
+        "up",
+        "timeline",
+        "epoch",
+        "lag",
+        "probed",
+        "databases",
+        "patroni",
+        "no_primary",
+        "disputed",
+        "observed",
+        "retry_in",
+    ],
+    wide: Some("why"),
+    key: &["host", "port"],
+    sort: None,
 };
 const CLASSES: Shape = Shape {
     show: "CLASSES",

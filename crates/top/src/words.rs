@@ -51,6 +51,51 @@ pub(crate) fn verdicts(why: &Table) -> String {
 /// Pools in trouble that have a sentence on the screen. Most often they have one root, and the first sentence has it.
 const VERDICTS_MAX: usize = 2;
 
+/// The hosts of `SHOW HOSTS`, the primary first. Empty where there is nothing to choose: an only host that answers.
+#[must_use]
+pub(crate) fn hosts(hosts: &Table) -> String {
+    let is_only = hosts.len() == 1 && hosts.rows().all(|row| row.count("up") == 1);
+    if is_only {
+        return String::new();
+    }
+    let mut rows: Vec<Row<'_>> = hosts.rows().collect();
+    rows.sort_by_key(|row| row.get("epoch").is_none());
+    let more = rows.len().saturating_sub(HOSTS_MAX);
+    let mut told: Vec<String> = rows.into_iter().take(HOSTS_MAX).map(host).collect();
+    if more > 0 {
+        told.push(format!("and {more} more"));
+    }
+    told.join("; ")
+}
+
+/// Hosts that are named in the overview; the table has all.
+const HOSTS_MAX: usize = 5;
+
+fn host(row: Row<'_>) -> String {
+    let place = [row.get("host"), row.get("port")].into_iter().flatten().collect::<Vec<_>>().join(":");
+    let mut text = format!("{place} {}", row.get("why").or(row.get("role")).unwrap_or("?"));
+    let number = |name: &str| row.get(name).map(|value| format!(", {name} {value}"));
+    if let Some(epoch) = number("epoch") {
+        text.push_str(&epoch);
+        text.push_str(&number("timeline").unwrap_or_default());
+    } else if let Some(lag) = row.number("lag").filter(|_| row.get("role") == Some("standby")) {
+        text.push_str(&format!(", {} behind", memory(lag)));
+    }
+    if let Some(ms) = row.number("probed").filter(|ms| *ms >= LATE_PROBE_MS) {
+        text.push_str(&format!(", probed {} ago", seconds(ms / 1000.0)));
+    }
+    text
+}
+
+/// A probe comes each second, and is not worth a word then.
+const LATE_PROBE_MS: f64 = 3000.0;
+
+/// Whether a database has no host that may be written to.
+#[must_use]
+pub(crate) fn is_held(why: &Table) -> bool {
+    why.rows().any(|row| matches!(row.get("reason"), Some("no primary" | "two primaries")))
+}
+
 /// Who is at the root of the greatest tree of `SHOW LOCKS`.
 #[must_use]
 pub(crate) fn blocker(locks: &Table) -> String {
@@ -236,6 +281,22 @@ mod tests {
                         create index on orders (n)";
         assert_eq!(blocker(&locks), expected);
         assert_eq!(blocker(&Table::default()), "nobody waits for a lock");
+    }
+
+    #[test]
+    fn hosts_are_named_with_the_primary_first() {
+        let names = ["host", "port", "up", "role", "timeline", "lag", "epoch", "probed", "why"];
+        let hosts_of = |rows: &[&[&str]]| hosts(&table(&names, rows));
+        let standby: &[&str] = &["10.0.0.6", "5432", "1", "standby", "7", "1610612736", "", "812", "a standby"];
+        let silent: &[&str] = &["10.0.0.7", "5432", "0", "", "", "", "", "7300", "it does not answer"];
+        let primary: &[&str] = &["10.0.0.5", "5432", "1", "primary", "7", "0", "2", "95", "the primary"];
+        let expected = "10.0.0.5:5432 the primary, epoch 2, timeline 7; 10.0.0.6:5432 a standby, 1.5 GB behind; \
+                        10.0.0.7:5432 it does not answer, probed 7.3 s ago";
+        assert_eq!(hosts_of(&[standby, silent, primary]), expected);
+        assert_eq!(hosts_of(&[primary]), "", "there is nothing to choose");
+        assert_eq!(hosts_of(&[silent]), "10.0.0.7:5432 it does not answer, probed 7.3 s ago");
+        assert_eq!(hosts_of(&[]), "");
+        assert!(hosts_of(&[standby; 7]).ends_with("; and 2 more"));
     }
 
     #[test]

@@ -15,7 +15,7 @@ use units::Time;
 
 use crate::plane::HostProbe;
 use crate::show_input::{ShowInput, host};
-use crate::table::{Column, Table, count, int, text, words};
+use crate::table::{Column, Table, Value, count, int, text, words};
 
 const COLUMNS: &[Column] = &[
     text("host"),
@@ -33,16 +33,23 @@ const COLUMNS: &[Column] = &[
     int("disputed"),
     int("probed"),
     text("why"),
+    text("databases"),
 ];
 
-pub(super) fn table(input: &ShowInput<'_>) -> Table {
+/// Each host as it was observed last by any worker.
+pub(super) fn latest<'i>(input: &ShowInput<'i>) -> BTreeMap<(String, u16), (&'i Address, Upstream)> {
     let mut latest: BTreeMap<(String, u16), (&Address, Upstream)> = BTreeMap::new();
     for (address, upstream) in input.snapshots.iter().flat_map(|snapshot| &snapshot.hosts) {
         let Address { host: at, port } = address;
         let (_, known) = latest.entry((host(at), *port)).or_insert((address, *upstream));
         *known = (*known).max(*upstream);
     }
-    let now = input.snapshots.iter().map(|snapshot| snapshot.now).max().unwrap_or_default();
+    latest
+}
+
+pub(super) fn table(input: &ShowInput<'_>) -> Table {
+    let latest = latest(input);
+    let now = input.now_in_snapshots();
     let decided = input.snapshots.first().map(|snapshot| &snapshot.primaries[..]).unwrap_or_default();
     let written_to = latest.values().filter(|(_, upstream)| upstream.role() == Some(HostRole::Primary));
     let accepts_writes: Vec<&Address> = written_to.map(|(address, _)| *address).collect();
@@ -85,13 +92,22 @@ pub(super) fn table(input: &ShowInput<'_>) -> Table {
             is_decided.then(|| u8::from(is_disputed)).and_then(count),
             probe.and_then(|probe| count(probe.ago.as_millis() as u64)),
             words(why(upstream, own.max_by_key(|one| one.since), address, probe, now)),
+            databases(input, address),
         ]);
     }
     table
 }
 
+/// The databases that have it among their hosts.
+fn databases(input: &ShowInput<'_>, address: &Address) -> Value {
+    let own = input.settings.databases.iter().map(|(name, database)| (name.as_str(), database));
+    let any = input.settings.fallback.iter().map(|database| ("*", database));
+    let names = own.chain(any).filter(|(_, database)| database.hosts.contains(address)).map(|(name, _)| name);
+    words(names.collect::<Vec<_>>().join(","))
+}
+
 /// Why clients that want to write are sent there, or are not.
-fn why(
+pub(super) fn why(
     upstream: Upstream,
     decided: Option<&Primary>,
     address: &Address,

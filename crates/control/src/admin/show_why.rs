@@ -1,12 +1,15 @@
 //! `SHOW WHY`: why clients wait now, one row for each pool in trouble, with who is the root and how it is ended. PgBouncer has none.
 //!
+//! It begins with the databases that are held because no host of theirs may be written to. These are of this moment, and in no history.
+//!
 //! With LAST, FROM or TO it has the times of trouble of the history, that for which clients have waited longest first.
 //! Where nothing is wrong now, or nothing is known, one row says so. Users in `stats_users` do not see statements and tags.
 
 use activity::Verdict;
 use activity::history::{Episode, Episodes};
-use activity::verdict::{Detail, NOTHING_KNOWN};
+use activity::verdict::{Detail, NOTHING_KNOWN, Queue, Trouble, Why};
 
+use super::held::{self, Held};
 use super::show_activity::seconds;
 use super::show_waits::{in_memory, span, time_of_day};
 use super::shown::During;
@@ -15,7 +18,7 @@ use crate::show_input::ShowInput;
 use crate::table::{Column, Table, Value, count, int, numeric, text, words};
 
 const COLUMNS: &[Column] = &[
-    // The pool; NULL: nothing is wrong.
+    // The pool; NULL: nothing is wrong. Without a user: the databases that are held.
     text("database"),
     text("user"),
     // Clients of the pool that wait for a server.
@@ -30,7 +33,7 @@ const COLUMNS: &[Column] = &[
     // The statement that ends the root, and where it is to be run.
     text("to_end"),
     text("end_at"),
-    // locks, locks only (no client waits for a server), standby, statements, cancels, idle in transaction, kept, held, no server, unseen.
+    // no primary, two primaries, locks, locks only (no client waits for a server), standby, statements, cancels, idle in transaction, kept, held, no server, unseen.
     text("reason"),
     // Of a time that is over: the first and the last second of it. `waiting` is the most, and the sentence that of the worst second.
     text("from"),
@@ -40,9 +43,23 @@ const COLUMNS: &[Column] = &[
 pub(super) fn table(input: &ShowInput<'_>) -> Table {
     let mut table = Table::new(COLUMNS);
     let detail = if input.shows_statements { Detail::Full } else { Detail::WithoutStatements };
-    match input.history.verdicts() {
+    let held = held::all(input);
+    held.iter().for_each(|held| table.push(values_held(held)));
+    // Their pools have no server, and why is said already.
+    let is_said = |trouble: &Trouble| {
+        let database = input.settings.database(&trouble.pool.database);
+        trouble.why == Why::NoServer && database.is_some_and(|database| held.iter().any(|held| held.holds(&database)))
+    };
+    let verdicts = input.history.verdicts();
+    for (verdict, trouble) in verdicts.iter().filter_map(|verdict| Some((verdict, verdict.trouble()?))) {
+        if !is_said(trouble) {
+            table.push(values(verdict, trouble, detail));
+        }
+    }
+    match verdicts {
+        _ if !table.is_empty() => {}
         [] => table.push(only(NOTHING_KNOWN)),
-        verdicts => verdicts.iter().for_each(|verdict| table.push(values(verdict, detail))),
+        verdicts => verdicts.iter().for_each(|verdict| table.push(only(&verdict.sentence(detail)))),
     }
     table
 }
@@ -76,9 +93,24 @@ pub(super) fn of(input: &ShowInput<'_>, during: &During, past: Option<Past>) -> 
     table
 }
 
-fn values(verdict: &Verdict, detail: Detail) -> Vec<Value> {
-    let sentence = verdict.sentence(detail);
-    let Some(trouble) = verdict.trouble() else { return only(&sentence) };
+fn values_held(held: &Held) -> Vec<Value> {
+    vec![
+        words(held.names()),
+        None,
+        count(held.waiting),
+        seconds((held.waiting > 0).then_some(held.longest)),
+        words(Queue::Consequence.word()),
+        words(&*held.sentence),
+        None,
+        None,
+        None,
+        words(held.reason),
+        None,
+        None,
+    ]
+}
+
+fn values(verdict: &Verdict, trouble: &Trouble, detail: Detail) -> Vec<Value> {
     let (to_end, end_at) = trouble.ending().map(|ending| (ending.statement, ending.place)).unzip();
     vec![
         words(&*trouble.pool.database),
@@ -86,7 +118,7 @@ fn values(verdict: &Verdict, detail: Detail) -> Vec<Value> {
         count(trouble.waiting),
         seconds(Some(trouble.longest)),
         trouble.queue().and_then(|queue| words(queue.word())),
-        words(sentence),
+        words(verdict.sentence(detail)),
         trouble.root(detail),
         to_end,
         end_at,

@@ -50,6 +50,7 @@ fn databases(answer: &Answer) -> Vec<PooledDatabase> {
         // PgBouncer has had two names for it.
         reserve: row.maybe("reserve_pool_size").or(row.maybe("reserve_pool")).unwrap_or_default(),
         connections_max: row.number("max_connections"),
+        target_session_attrs: None,
     })
     .collect()
 }

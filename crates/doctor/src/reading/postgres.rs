@@ -12,8 +12,8 @@ use super::answer::{Answer, Cells};
 use super::{Ask, part};
 use crate::facts::Unseen;
 use crate::postgres::{
-    DatabaseFigures, Duplicate, ForeignKey, Identity, Indexes, Postgres, PreparedTransaction, Slot, Snapshots, Standby,
-    Statement, Statements, TableFigures, UnusedIndex,
+    DatabaseFigures, Duplicate, ForeignKey, Identity, Indexes, Postgres, PreparedTransaction, Replica, Slot, Snapshots,
+    Standby, Statement, Statements, TableFigures, UnusedIndex,
 };
 use crate::words::quoted;
 
@@ -29,11 +29,13 @@ pub const PREPARATION: [&str; 7] = [
     "SET max_parallel_workers_per_gather = 0",
 ];
 
+/// Patroni gives these two settings, among others, to PostgreSQL's command line.
 const IDENTITY: &str = "SELECT current_setting('server_version') AS version, current_database() AS database, current_user AS role, \
-pg_has_role('pg_monitor', 'USAGE') AS sees_all, pg_is_in_recovery() AS is_standby, pg_backend_pid() AS pid";
+pg_has_role('pg_monitor', 'USAGE') AS sees_all, pg_is_in_recovery() AS is_standby, pg_backend_pid() AS pid, \
+(SELECT count(*) = 2 FROM pg_settings WHERE name IN ('cluster_name', 'wal_log_hints') AND source = 'command line') AS is_of_patroni";
 
 /// `reset_val`: our own SET does not count.
-const SETTINGS: &str = "SELECT name, reset_val FROM pg_settings WHERE name IN ('max_connections', \
+const SETTINGS: &str = "SELECT name, reset_val FROM pg_settings WHERE name IN ('max_connections', 'port', 'cluster_name', \
 'superuser_reserved_connections', 'reserved_connections', 'idle_in_transaction_session_timeout', 'statement_timeout', \
 'transaction_timeout', 'lock_timeout', 'log_lock_waits', 'log_temp_files', 'work_mem', 'autovacuum', 'track_counts', \
 'autovacuum_max_workers', 'autovacuum_freeze_max_age', 'vacuum_failsafe_age', 'autovacuum_multixact_freeze_max_age', \
@@ -128,6 +130,11 @@ const PREPARED: &str = "SELECT gid, owner, extract(epoch FROM clock_timestamp() 
 const STANDBYS: &str =
     "SELECT application_name, age(backend_xmin) AS xmin_age FROM pg_stat_replication WHERE backend_xmin IS NOT NULL";
 
+/// Programs that only keep the log replay nothing. A subscriber's slot is logical.
+const REPLICAS: &str = "SELECT r.application_name, host(r.client_addr) AS client_addr FROM pg_stat_replication r \
+WHERE r.replay_lsn IS NOT NULL \
+AND NOT EXISTS (SELECT FROM pg_replication_slots s WHERE s.active_pid = r.pid AND s.slot_type = 'logical') ORDER BY 1, 2";
+
 const VACUUMS: &str = "SELECT pid FROM pg_stat_progress_vacuum";
 
 const EXTENSION: &str = "SELECT n.nspname FROM pg_extension e JOIN pg_namespace n ON n.oid = e.extnamespace \
@@ -179,6 +186,7 @@ pub fn postgres(place: String, ask: &mut Ask<'_>, unseen: &mut Vec<Unseen>) -> R
             answer.cells().map(|row| row.number("pid")).collect()
         }),
     };
+    read.replicas = part(ask, unseen, "standbys", REPLICAS, |answer| answer.all(replica));
     read.statements = statements(ask, unseen);
     Ok(read)
 }
@@ -192,6 +200,7 @@ fn identity(place: String, answer: &Answer) -> Identity {
         role: row.text("role"),
         sees_all: row.is_true("sees_all"),
         is_standby: row.is_true("is_standby"),
+        is_of_patroni: row.is_true("is_of_patroni"),
         pid: row.number("pid"),
     }
 }
@@ -271,6 +280,10 @@ fn prepared(row: Cells<'_>) -> PreparedTransaction {
 
 fn standby(row: Cells<'_>) -> Standby {
     Standby { name: row.text("application_name"), xmin_age: row.number("xmin_age") }
+}
+
+fn replica(row: Cells<'_>) -> Replica {
+    Replica { name: row.text("application_name"), address: row.get("client_addr").map(str::to_owned) }
 }
 
 /// `pg_stat_statements`, in whichever schema it was made.

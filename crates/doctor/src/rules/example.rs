@@ -16,18 +16,20 @@ fn settings(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
 
 pub(super) fn healthy() -> Facts {
     let identity = Identity {
-        place: "db:5432".to_owned(),
+        place: "10.0.0.9:5432".to_owned(),
         version: "18.1".to_owned(),
         database: "shop".to_owned(),
         role: "watcher".to_owned(),
         sees_all: true,
         is_standby: false,
+        is_of_patroni: false,
         pid: 1,
     };
     let postgres = Postgres {
         identity,
         settings: settings(&[
             ("max_connections", "100"),
+            ("port", "5432"),
             ("superuser_reserved_connections", "3"),
             ("reserved_connections", "0"),
             ("idle_in_transaction_session_timeout", "60000"),

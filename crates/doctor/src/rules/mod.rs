@@ -10,6 +10,8 @@ mod connection_demand;
 mod duplicate_indexes;
 mod foreign_keys;
 mod heavy_statements;
+mod hosts;
+mod hosts_without_role;
 mod idle_in_transaction;
 mod idle_in_transaction_timeout;
 mod idle_memory;
@@ -19,6 +21,7 @@ mod lock_waits;
 mod log_settings;
 mod missing_indexes;
 mod old_snapshots;
+mod one_host;
 mod plain_passwords;
 mod pool_sizes;
 mod pool_waits;
@@ -43,8 +46,10 @@ enum On {
 type Rule = (On, fn(&Facts) -> Option<Finding>);
 
 /// In the order in which findings of the same weight are told.
-const RULES: [Rule; 25] = [
+const RULES: [Rule; 27] = [
     (On::Any, connection_demand::find),
+    (On::Any, one_host::find),
+    (On::Any, hosts_without_role::find),
     (On::Any, lock_waits::find),
     (On::Any, idle_in_transaction::find),
     (On::Primary, wraparound::find),
@@ -158,6 +163,7 @@ mod tests {
             ["wraparound", "autovacuum-behind", "unused-indexes", "lock-timeout", "log-settings"]
         );
         example::postgres(&mut facts).identity.is_standby = true;
+        example::pooler(&mut facts).databases[0].target_session_attrs = Some("standby".to_owned());
         assert_eq!(rules(&facts), ["log-settings"]);
         example::postgres(&mut facts).databases[0].temp_bytes = 1 << 30;
         let found = examine(&facts);

@@ -3,9 +3,8 @@
 use std::thread;
 
 use demo::Cluster;
+use outer::standby::{PRIMARY, STANDBY, pair};
 use outer::{Client, Pooler, Stage, Wishes, eventually};
-
-use crate::roles::{PRIMARY, STANDBY, pair};
 
 /// A cluster whose processes are stopped for as long as this lives.
 struct Frozen<'c>(&'c Cluster);

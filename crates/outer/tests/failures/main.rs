@@ -8,6 +8,7 @@ mod hints;
 mod hostile;
 mod hosts;
 mod lost_blocks;
+mod managers;
 mod outcomes;
 mod patroni;
 mod roles;

@@ -1,43 +1,11 @@
 //! A primary and its standby, both real, behind one pooler: `target_session_attrs` decides which of them a database's servers are at, also after a
 //! promotion.
 
-use std::path::Path;
-use std::process::Command;
 use std::thread;
 
-use demo::{Cluster, Options, Shutdown};
-use outer::{Client, Pooler, Stage, Wishes, eventually};
-
-pub(crate) const PRIMARY: &str = "127.0.0.2";
-pub(crate) const STANDBY: &str = "127.0.0.3";
-
-/// A primary at one address and its standby at another, at the same port.
-pub(crate) fn pair() -> (Stage, Cluster) {
-    let stage =
-        Stage::set(&Wishes { postgres: vec![("listen_addresses", "127.0.0.1,127.0.0.2")], ..Wishes::default() });
-    let copy = stage.pooler.dir().join("standby");
-    let target = stage.cluster.url("postgres");
-    let arguments = ["-d", &target, "-D", &copy.display().to_string(), "-X", "stream", "-c", "fast", "-R"];
-    outer::run(&stage, "pg_basebackup", &arguments).unwrap_or_else(|wrote| panic!("{wrote}"));
-    give_to_account(&stage.cluster, &copy);
-    let options = Options {
-        port: Some(stage.cluster.port()),
-        data: Some(copy),
-        extra: vec![("listen_addresses".to_owned(), STANDBY.to_owned())],
-        ..Options::default()
-    };
-    let standby = Cluster::start(&stage.binaries, options).unwrap_or_else(|error| panic!("the standby: {error}"));
-    eventually("it streams", || stage.direct("select count(*) from pg_stat_replication") == "1");
-    (stage, standby)
-}
-
-fn give_to_account(cluster: &Cluster, dir: &Path) {
-    if let Some(account) = cluster.account() {
-        let owner = format!("{}:{}", account.uid, account.gid);
-        let given = Command::new("chown").args(["-R", &owner]).arg(dir).status().expect("chown is there");
-        assert!(given.success());
-    }
-}
+use demo::Shutdown;
+use outer::standby::{PRIMARY, STANDBY, pair};
+use outer::{Client, Pooler, Stage, eventually};
 
 /// A pooler in front of both. Each database wants another role; the standby comes first in the list.
 fn pooler(stage: &Stage) -> Pooler {

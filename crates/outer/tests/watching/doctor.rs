@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use client::Place;
 use demo::Binaries;
+use outer::standby::{PRIMARY, STANDBY, pair};
 use outer::{Client, Stage, Wishes, eventually, frontend};
 use serde_json::Value;
 
@@ -331,4 +332,44 @@ fn it_is_not_held_up_by_locks() {
     let locked = "select count(*) from pg_locks where mode = 'AccessExclusiveLock' and relation = 'orders'::regclass";
     assert_eq!(stage.direct(locked), "1");
     println!("with a locked table: {:?}; not seen: {}", begun.elapsed(), report.unseen());
+}
+
+/// A file with one database, before a primary and its standby.
+#[test]
+fn a_file_that_knows_one_host_of_several_is_found() {
+    let (stage, _standby) = pair();
+    let (port, password) = (stage.cluster.port(), stage.cluster.password());
+    let file = stage.pooler.dir().join("alone.ini");
+    let examined = |hosts: &str| {
+        let database = format!("shop = {hosts} port={port} dbname=postgres user=postgres password={password}");
+        let rest = "[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = 1\nunix_socket_dir =\nauth_type = any\n";
+        std::fs::write(&file, format!("[databases]\n{database}\n{rest}")).expect("our own folder");
+        doctor(&[&file.display().to_string()])
+    };
+    let found = examined(&format!("host={PRIMARY}"));
+    let finding = found.finding("one-host").unwrap_or_else(|| panic!("{} {}", found.json, found.stderr));
+    assert_eq!(
+        (&finding["title"], &finding["weight"]),
+        (&"shop has one host, and it has a standby".into(), &"warning".into())
+    );
+    assert!(found.evidence("one-host").contains("standbys that stream: walreceiver"), "{finding}");
+    let mend = finding["mend"][0].as_str().expect("a text");
+    assert!(mend.contains(&format!("host={PRIMARY},")) && mend.contains("target_session_attrs=primary"), "{mend}");
+    let found = examined(&format!("host={STANDBY}"));
+    assert_eq!(
+        found.finding("one-host").map(|finding| &finding["title"]),
+        Some(&"shop has one host, and that is a standby".into())
+    );
+    let found = examined(&format!("host={PRIMARY},{STANDBY} target_session_attrs=any"));
+    assert_eq!(
+        found.finding("hosts-without-role").map(|finding| &finding["title"]),
+        Some(&"writes of shop go to standbys, too".into())
+    );
+    for sound in [
+        format!("host={PRIMARY},{STANDBY} target_session_attrs=primary"),
+        format!("host={STANDBY} target_session_attrs=standby"),
+    ] {
+        let rules = examined(&sound).json.to_string();
+        assert!(!rules.contains("one-host") && !rules.contains("hosts-without-role"), "{sound}: {rules}");
+    }
 }

@@ -6,6 +6,7 @@ mod culprits;
 mod dashboards;
 mod doctor;
 mod exporter;
+mod held;
 mod histograms;
 mod live_page;
 mod monitoring;

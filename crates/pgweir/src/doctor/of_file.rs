@@ -54,6 +54,7 @@ fn pooled(config: &Config, database: &Database) -> PooledDatabase {
         size: own.pool_size.unwrap_or(pools.default_pool_size).most(pools),
         reserve: own.reserve_pool_size.unwrap_or(pools.reserve_pool_size),
         connections_max: own.max_db_connections.unwrap_or(pools.max_db_connections),
+        target_session_attrs: Some(database.target_session_attrs.as_str().to_owned()),
     }
 }
 

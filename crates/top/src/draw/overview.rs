@@ -8,7 +8,9 @@ use crate::rows::Table;
 use crate::screen::Screen;
 use crate::text::{Side, fit, width, wrap};
 use crate::views::{WHY, waits_of};
-use crate::words::{amount, blocker, holder, seconds, verdicts};
+use crate::words::{amount, blocker, holder, hosts, is_held, seconds, verdicts};
+
+const HOSTS: &str = "SHOW HOSTS";
 
 /// Lines of a sentence about a culprit, where the terminal is low.
 const SENTENCE_LINES: usize = 3;
@@ -35,11 +37,16 @@ pub(super) fn lines(screen: &Screen, columns: usize, height: usize) -> Vec<Text<
     let is_judged = screen.answers.get(WHY).is_some_and(|answer| !answer.as_ref().is_err_and(|why| is_unknown(why)));
     if is_judged {
         let verdict_lines = if is_tall { TALL_VERDICT_LINES } else { VERDICT_LINES };
-        lines.extend(sentence(screen, "Why", WHY, verdicts, (columns, verdict_lines)));
+        let mut verdict = sentence(screen, "Why", WHY, verdicts, (columns, verdict_lines));
+        if screen.table(WHY).is_some_and(is_held) {
+            verdict.iter_mut().for_each(|line| *line = std::mem::take(line).patch_style(screen.bad()));
+        }
+        lines.extend(verdict);
         if is_tall {
             lines.push(Text::default());
         }
     }
+    lines.extend(hosts_of(screen, columns, is_tall));
     lines.push(traffic(screen, columns));
     if is_tall {
         lines.push(curve(screen, columns));
@@ -61,6 +68,18 @@ pub(super) fn lines(screen: &Screen, columns: usize, height: usize) -> Vec<Text<
     }
     let room = height.saturating_sub(lines.len());
     lines.extend(waits(screen, columns, room));
+    lines
+}
+
+/// Nothing where each database has one host, and it answers.
+fn hosts_of(screen: &Screen, columns: usize, is_tall: bool) -> Vec<Text<'static>> {
+    let is_shown = screen.table(HOSTS).is_some_and(|table| !hosts(table).is_empty());
+    // Where there is little room, the verdict says what is wrong.
+    if !is_shown || !is_tall {
+        return Vec::new();
+    }
+    let mut lines = sentence(screen, "Hosts", HOSTS, hosts, (columns, SENTENCE_LINES));
+    lines.push(Text::default());
     lines
 }
 
