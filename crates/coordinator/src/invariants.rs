@@ -9,7 +9,7 @@ use units::Holder;
 use crate::Coordinator;
 use crate::homes::Burden;
 
-/// The first that does not hold (I5, I12).
+/// The first that does not hold (I5, I12, I25).
 pub(crate) fn check(coordinator: &Coordinator) -> Result<(), Violation> {
     let violation = |invariant, what| Err(Violation { invariant, what });
     let mut tokens: BTreeMap<&str, u32> = BTreeMap::new();
@@ -48,5 +48,5 @@ pub(crate) fn check(coordinator: &Coordinator) -> Result<(), Violation> {
             return violation(12, format!("{database}: {tokens} tokens are out, {counted} are counted"));
         }
     }
-    Ok(())
+    coordinator.logins.check().or_else(|what| violation(25, what))
 }

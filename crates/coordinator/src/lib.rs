@@ -169,7 +169,7 @@ impl Coordinator {
         self.limits.remaining(limit)
     }
 
-    /// Checks that the sums are those of the parts, and no limit is exceeded (I5, I12).
+    /// Checks that the sums are those of the parts, and no limit is exceeded (I5, I12, I25).
     ///
     /// # Errors
     /// The first that does not hold.

@@ -31,6 +31,19 @@ impl ServerLogins {
     /// A host is the primary now, or is back.
     pub(crate) fn begin_ramp(&mut self, host: &Address) {
         self.ramps.insert(host.clone(), 1);
+        self.under_way.iter_mut().for_each(|login| _ = login.limited_at.take_if(|at| at == host));
+    }
+
+    /// Checks that no host has more logins than it may (I25).
+    pub(crate) fn check(&self) -> Result<(), String> {
+        let now = self.under_way.back().map_or(Time::ZERO, |login| login.began);
+        for (host, at_once) in &self.ramps {
+            let count = self.recent(now).filter(|login| login.limited_at.as_ref() == Some(host)).count();
+            if count > *at_once {
+                return Err(format!("{count} servers log in at {host} at once, and {at_once} may"));
+            }
+        }
+        Ok(())
     }
 
     pub(crate) fn has_ramps(&self) -> bool {

@@ -16,6 +16,7 @@ use std::time::Duration;
 
 use machine::action::Actions;
 use machine::mail::ToWorker;
+use machine::sabotage::{Fault, does};
 use machine::{Settings, Upstreams};
 use queueing::classes::{ClassId, ClassSet};
 use units::{Holder, PoolId, PoolKey, ProcessId, Time, limits};
@@ -108,7 +109,9 @@ impl CapacityView<'_> {
     /// Whether as many log in at a pool's host as may at once.
     pub(crate) fn is_ramp_full(&self, key: &PoolKey) -> bool {
         let host = || server_logins::host_of(self.settings, self.upstreams, key);
-        self.logins.has_ramps() && host().is_some_and(|host| self.logins.are_enough_at(self.now, &host))
+        !does(self.settings, Fault::SkipRamp)
+            && self.logins.has_ramps()
+            && host().is_some_and(|host| self.logins.are_enough_at(self.now, &host))
     }
 
     /// By how much of a cap each pool's share is measured against the others': each class's weight is divided evenly among the

@@ -77,11 +77,13 @@ pub enum Sabotage {
     HoldForEver,
     /// Servers at a host that does not answer are kept (breaks I23).
     KeepSilentServers,
+    /// A host that was lost is met by all logins at once (breaks I25).
+    SkipRamp,
 }
 
 #[cfg(debug_assertions)]
 impl Sabotage {
-    pub const ALL: [Sabotage; 36] = [
+    pub const ALL: [Sabotage; 37] = [
         Sabotage::ReleaseAtFirstReady,
         Sabotage::ForwardLateCancel,
         Sabotage::LoseLentServer,
@@ -118,6 +120,7 @@ impl Sabotage {
         Sabotage::TakeSilenceForPromotion,
         Sabotage::HoldForEver,
         Sabotage::KeepSilentServers,
+        Sabotage::SkipRamp,
     ];
 }
 
@@ -155,4 +158,5 @@ pub enum Fault {
     TakeSilenceForPromotion,
     HoldForEver,
     KeepSilentServers,
+    SkipRamp,
 }

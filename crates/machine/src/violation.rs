@@ -5,7 +5,7 @@ use std::fmt;
 /// An invariant that does not hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
-    /// 1 to 12, as ARCHITECTURE.md numbers them.
+    /// As ARCHITECTURE.md numbers them.
     pub invariant: u8,
     pub what: String,
 }

@@ -40,6 +40,7 @@ pub fn shows_as(fault: Sabotage) -> &'static [u8] {
         Sabotage::TakeSilenceForPromotion => &[21, 19],
         Sabotage::HoldForEver => &[22],
         Sabotage::KeepSilentServers => &[23],
+        Sabotage::SkipRamp => &[25],
         Sabotage::ForgiveIdleTransactions | Sabotage::RemoveSilently => &[8],
     }
 }

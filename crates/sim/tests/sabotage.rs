@@ -40,12 +40,13 @@ const PROMISED: [Sabotage; 13] = [
 ];
 
 /// Faults that show only where hosts change their roles, freeze and fail.
-const OF_HOSTS: [Sabotage; 5] = [
+const OF_HOSTS: [Sabotage; 6] = [
     Sabotage::LinkLentAnywhere,
     Sabotage::ForgetTimelines,
     Sabotage::TakeSilenceForPromotion,
     Sabotage::HoldForEver,
     Sabotage::KeepSilentServers,
+    Sabotage::SkipRamp,
 ];
 
 fn is_caught_by(fault: Sabotage, seed: u64) -> bool {
