@@ -18,6 +18,23 @@ use crate::show_input::ShowInput;
 /// Names of databases and of hosts in a sentence.
 const NAMED_MAX: usize = 3;
 
+/// Why no host may be written to.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(super) enum Lack {
+    NoPrimary,
+    TwoPrimaries,
+}
+
+impl Lack {
+    /// For scripts.
+    pub(super) fn reason(self) -> &'static str {
+        match self {
+            Lack::NoPrimary => "no primary",
+            Lack::TwoPrimaries => "two primaries",
+        }
+    }
+}
+
 /// The databases with one list of hosts.
 pub(super) struct Held {
     pub(super) databases: Vec<String>,
@@ -25,8 +42,7 @@ pub(super) struct Held {
     pub(super) waiting: u32,
     pub(super) longest: Duration,
     pub(super) sentence: String,
-    /// For scripts: `no primary` or `two primaries`.
-    pub(super) reason: &'static str,
+    pub(super) lack: Lack,
     hosts: Vec<Address>,
 }
 
@@ -79,7 +95,7 @@ fn held(
         waiting: 0,
         longest: Duration::ZERO,
         sentence: String::new(),
-        reason: "no primary",
+        lack: Lack::NoPrimary,
         hosts: hosts.to_vec(),
     };
     for pool in input.pools().values() {
@@ -89,7 +105,7 @@ fn held(
         }
     }
     if decided.is_some_and(|primary| primary.writes == Writes::Disputed) {
-        held.reason = "two primaries";
+        held.lack = Lack::TwoPrimaries;
     } else if held.waiting == 0 && !hosts.iter().all(|host| is_no_primary(upstream(host), now)) {
         // A host was not looked at yet, and nobody waits for that.
         return None;
@@ -99,8 +115,8 @@ fn held(
         let probe = input.hosts_seen.get(host).and_then(|seen| seen.probe.as_ref());
         format!("{host}: {}", why(upstream(host), decided, host, probe, now))
     };
-    let what = match held.reason {
-        "two primaries" => {
+    let what = match held.lack {
+        Lack::TwoPrimaries => {
             let both: Vec<String> = hosts.iter().filter(accepts_writes).map(Address::to_string).collect();
             let policy = match input.settings.global.servers.split_brain {
                 SplitBrain::Hold => "split_brain is hold",
@@ -108,16 +124,16 @@ fn held(
             };
             format!("two hosts accept writes, for {seconds} s ({}), and {policy}", both.join(", "))
         }
-        _ => format!("no host accepts writes, for {seconds} s ({})", named(hosts.iter().map(of_host))),
+        Lack::NoPrimary => format!("no host accepts writes, for {seconds} s ({})", named(hosts.iter().map(of_host))),
     };
     let waits = match held.waiting {
         0 => "No client waits for that yet.".to_owned(),
         1 => "1 client waits, until failover_wait is over.".to_owned(),
         count => format!("{count} clients wait, until failover_wait is over."),
     };
-    let mend = match held.reason {
-        "two primaries" => "Stop one of them, or name the right one: PROMOTED host;",
-        _ => "Promoting a standby is for Patroni, repmgr or you: SHOW HOSTS;",
+    let mend = match held.lack {
+        Lack::TwoPrimaries => "Stop one of them, or name the right one: PROMOTED host;",
+        Lack::NoPrimary => "Promoting a standby is for Patroni, repmgr or you: SHOW HOSTS;",
     };
     held.sentence = format!("{}: {what}. {waits} {mend}", held.names());
     Some(held)

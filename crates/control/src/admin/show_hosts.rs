@@ -114,7 +114,10 @@ pub(super) fn why(
     probe: Option<&HostProbe>,
     now: Time,
 ) -> String {
+    // The reader knows which host it is.
+    let place = format!("cannot connect to {address}: ");
     let trouble = probe.and_then(|probe| probe.trouble.as_deref());
+    let trouble = trouble.map(|words| words.strip_prefix(&*place).unwrap_or(words));
     match (upstream.state, decided.map(|one| &one.writes)) {
         (HostState::Silent, _) => "it does not answer".to_owned(),
         (HostState::Failed { .. }, _) if upstream.has_failed(now) => {

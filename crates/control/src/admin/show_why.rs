@@ -104,7 +104,7 @@ fn values_held(held: &Held) -> Vec<Value> {
         None,
         None,
         None,
-        words(held.reason),
+        words(held.lack.reason()),
         None,
         None,
     ]
