@@ -101,6 +101,7 @@ bench: shipped
 failover: shipped
 	@tools/patroni > /dev/null
 	@crates/bench/fetch-pgbouncer > /dev/null
+	$(if $(findstring --clients-of,$(ARGS)),@tools/pools > /dev/null)
 	$(CARGO) run --release -p failover -- --pgweir $(TARGET)/dist/pgweir $(ARGS)
 
 .PHONY: named

@@ -6,6 +6,7 @@
 use std::fmt::Write;
 use std::time::Duration;
 
+use measure::statistics::Range;
 use serde_json::{Map, Value, json};
 
 use crate::callgrind::{self, Profile};
@@ -183,9 +184,14 @@ pub fn list(count: &Count) -> String {
     out
 }
 
-/// One line: how many instructions a transaction takes.
-pub fn line(case: &Case, name: &str, count: &Count) -> String {
-    format!("{:<46} {name:<16} {:>8.0}", case.about, count.each(count.profile.total))
+/// One line: how many instructions a transaction takes, in the middle of all rounds, and their range.
+pub fn line(case: &Case, name: &str, counts: &[f64]) -> String {
+    let words = match Range::of(counts.to_vec()) {
+        None => "–".to_owned(),
+        Some(Range { median, .. }) if counts.len() == 1 => format!("{median:>8.0}"),
+        Some(Range { median, low, high }) => format!("{median:>8.0} ({low:.0} to {high:.0})"),
+    };
+    format!("{:<46} {name:<16} {words}", case.about)
 }
 
 #[cfg(test)]
@@ -212,6 +218,8 @@ mod tests {
         assert!(list.contains("30.0  75.0 %  a::b\n       10.0  25.0 %  c\n"), "{list}");
         assert!(list.contains("40.0 100.0 %  a.rs:7"), "{list}");
         assert!(list.contains("40.0 100.0 %  a.rs\n"), "{list}");
-        assert!(line(&CASES[0], "pgweir", &count).ends_with("pgweir                 40"));
+        let line = |counts: &[f64]| line(&CASES[0], "pgweir", counts);
+        assert!(line(&[40.0]).ends_with("pgweir                 40"));
+        assert!(line(&[50.0, 40.0, 41.0]).ends_with("pgweir                 41 (40 to 50)"));
     }
 }

@@ -26,7 +26,8 @@ Commands:
   instructions PROGRAM...
                          user-space instructions per transaction, counted by callgrind: one client, simple, simple with each
                          text another, and prepared, 64 clients on 20 servers, texts with tags, classes, and three hosts
-                         (--scenario simple,unique,prepared,simple-64,hosts,hosts-64: only these)
+                         (--scenario simple,unique,prepared,simple-64,hosts,hosts-64: only these; --rounds 5: medians, all of
+                         them in each round)
   select PROGRAM...      the same of pgbench -S through a real PostgreSQL, PgBouncer beside them in turns: simple with 1 client, 8 on
                          4 servers, 64 on 20, and prepared with 8; medians of --rounds (5); PROGRAM may be PROGRAM[,KEY=VALUE...]
   fairness               who waits for whom among crowds of clients of a real PostgreSQL, some ten minutes: with --scenario
@@ -345,7 +346,8 @@ fn instructions(options: &Options) -> Result<bool, String> {
     let programs = programs(options)?;
     interrupt::listen(interrupt::USUAL)?;
     let place = Premises::open(options.keep)?;
-    run::print_instructions(&place, &programs, &options.scenarios, options.functions).map(|()| true)
+    let rounds = options.rounds.unwrap_or(1) as usize;
+    run::print_instructions(&place, &programs, &options.scenarios, rounds, options.functions).map(|()| true)
 }
 
 fn select(options: &Options) -> Result<bool, String> {

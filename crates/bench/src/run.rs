@@ -300,6 +300,7 @@ pub fn print_instructions(
     place: &Premises,
     programs: &[Contestant],
     wanted: &[String],
+    rounds: usize,
     listed: bool,
 ) -> Result<(), String> {
     let known = |name: &String| instructions::CASES.iter().any(|case| case.name == name);
@@ -309,15 +310,27 @@ pub fn print_instructions(
     let cores = process::cores();
     pin_self(&cores)?;
     let placement = Placement { load: cores.clone(), contestant: cores };
-    let chosen = |case: &&instructions::Case| wanted.is_empty() || wanted.iter().any(|name| name == case.name);
-    for case in instructions::CASES.iter().filter(chosen) {
-        for program in programs {
+    let is_chosen = |case: &&instructions::Case| wanted.is_empty() || wanted.iter().any(|name| name == case.name);
+    let chosen: Vec<_> = instructions::CASES.iter().filter(is_chosen).collect();
+    let pairs = chosen.iter().flat_map(|case| programs.iter().map(move |program| (*case, program)));
+    let mut counted: Vec<_> = pairs.map(|(case, program)| (case, program, Vec::new())).collect();
+    for round in 0..rounds {
+        for (case, program, counts) in &mut counted {
             let count = instructions::count(place, case, program, &placement)?;
-            println!("{}", instructions::line(case, &program.name, &count));
-            if listed {
+            counts.push(count.each(count.profile.total));
+            if rounds == 1 {
+                println!("{}", instructions::line(case, &program.name, counts));
+            }
+            if listed && round == 0 {
                 print!("{}", instructions::list(&count));
             }
         }
+    }
+    if rounds > 1 {
+        println!("medians of {rounds} rounds, all of them in each, and their range");
+        counted
+            .iter()
+            .for_each(|(case, program, counts)| println!("{}", instructions::line(case, &program.name, counts)));
     }
     Ok(())
 }
