@@ -380,13 +380,6 @@ impl Coordinator {
         self.requests.put_back(left);
     }
 
-    /// A holder was asked for an idle server, or to give one back, and has none.
-    fn nothing_idle(&mut self, pool: PoolId, holder: Holder, busy: bool) {
-        if !(busy && self.pools[pool].held.has_yielded(holder)) {
-            self.requests.answered(pool, holder);
-        }
-    }
-
     /// Retires what has been unused for long enough, and the oldest of what is too many.
     fn forget_unused(&mut self, now: Time, actions: &mut Actions) {
         let old = self.unused.take_old(now, |pool| self.pools[pool].life);
@@ -539,7 +532,10 @@ impl Coordinator {
             }
             ToCoordinator::Counted(counted) => self.counted(now, *counted, actions),
             ToCoordinator::NothingIdle { pool, holder, busy } => {
-                self.nothing_idle(pool, holder, busy);
+                // It was asked for an idle server, or to give one back.
+                if !(busy && self.pools[pool].held.has_yielded(holder)) {
+                    self.requests.answered(pool, holder);
+                }
                 self.grant_requests(now, actions);
             }
             ToCoordinator::StillNeeded { pool, holder, count, classes } => {

@@ -170,10 +170,9 @@ impl fmt::Display for Decision {
         match writes {
             Writes::Unknown => f.write_str("no host is known as the primary"),
             Writes::Disputed => {
-                f.write_str("two primaries: clients wait, as split_brain is hold")?;
-                // Not known of what another process has decided.
-                let Why::Two { hosts } = &self.why else { return Ok(()) };
-                f.write_str(". These hosts accept writes:")?;
+                // Another process has decided, and the hosts are in its log.
+                let Why::Two { hosts } = &self.why else { return f.write_str("two primaries: clients wait") };
+                f.write_str("two primaries: clients wait, as split_brain is hold. These hosts accept writes:")?;
                 hosts.iter().try_for_each(|host| write!(f, " {host}"))
             }
             Writes::At(host) => {
