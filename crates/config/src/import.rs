@@ -110,6 +110,7 @@ fn ours(config: &Config) -> Vec<String> {
             ("auth_type", own.auth_type.is_some()),
             ("channel_binding", own.channel_binding.is_some()),
             ("failover_sqlstate", own.failover_sqlstate.is_some()),
+            ("retry_reads", own.retry_reads.is_some()),
             ("max_pinned", own.max_pinned.is_some()),
             ("pool_fidelity", own.pool_fidelity.is_some()),
             ("pool_size=auto", own.pool_size == Some(PoolSize::Auto)),
@@ -124,6 +125,7 @@ fn ours(config: &Config) -> Vec<String> {
     for (user, own) in &settings.users {
         let names = [
             ("failover_sqlstate", own.failover_sqlstate.is_some()),
+            ("retry_reads", own.retry_reads.is_some()),
             ("max_pinned", own.max_pinned.is_some()),
             ("pool_fidelity", own.pool_fidelity.is_some()),
             ("pool_size=auto", own.pool_size == Some(PoolSize::Auto)),

@@ -158,7 +158,7 @@ fn no_row_shows_the_password_for_the_directory() {
 #[test]
 fn rows_are_those_of_pgbouncer_with_ours() {
     let config = load("[pgbouncer]\nquery_timeout = 1234567.5\nunix_socket_mode = 0750\nauth_type = SCRAM-sha-256");
-    assert_eq!(config.rows.len(), 168);
+    assert_eq!(config.rows.len(), 169);
     assert!(config.rows.is_sorted_by(|a, b| a.key < b.key));
     // As PgBouncer shows these three.
     assert_eq!(row(&config, "query_timeout"), "1.23457e+06");

@@ -17,7 +17,7 @@ use crate::server::Expect;
 use crate::session::Rest;
 use crate::{
     attribution, copying, following, large_statements, listening, malformed, matching, plain, queries, renaming,
-    reserving, slow,
+    reserving, slow, untouched,
 };
 
 /// How much of a message must be at hand before anything of it is sent.
@@ -230,7 +230,11 @@ fn message(requests: &mut Requests<'_>, header: Header, at_hand: &[u8], in_strea
         slow::hear(requests, header.tag, at_hand);
     }
     attribution::note(requests, header.tag, at_hand);
+    let may_begin = matches!(header.tag, tag::PARSE | tag::BIND) && in_stream && requests.is_between_batches();
     let dealt_with = dispatch(requests, header, at_hand, in_stream)?;
+    if may_begin && dealt_with && untouched::may_be_begin(requests.caches.said.access) {
+        untouched::note_batch(requests, header.tag, &at_hand[HEADER_LEN..]);
+    }
     if hears && dealt_with {
         slow::dealt_with(requests, header.tag);
     }
@@ -249,10 +253,16 @@ fn dispatch(requests: &mut Requests<'_>, header: Header, at_hand: &[u8], in_stre
     let mapped = requests.is_mapped();
     match header.tag {
         tag::TERMINATE => return Err(Ending::Terminate),
-        tag::QUERY => match queries::query(requests, at_hand, whole, in_stream) {
-            Renamed::No => requests.queries += 1,
-            renamed => return Ok(renamed == Renamed::Yes),
-        },
+        tag::QUERY => {
+            let is_first = whole && requests.is_between_batches();
+            match queries::query(requests, at_hand, whole, in_stream) {
+                Renamed::No => requests.queries += 1,
+                renamed => return Ok(renamed == Renamed::Yes),
+            }
+            if is_first && untouched::may_be_begin(requests.caches.said.access) {
+                untouched::note(requests.link.server, &at_hand[HEADER_LEN..at_hand.len() - 1]);
+            }
+        }
         tag::EXECUTE if !following::execute(requests, at_hand) => return Ok(false),
         tag::EXECUTE => requests.queries += 1,
         tag::SYNC => requests.ended(Expect::Sync),

@@ -45,6 +45,8 @@ pub struct Findings {
 pub struct Words {
     /// The error with which the server refused the session's settings: the body of an ErrorResponse.
     pub replay_error: Option<Vec<u8>>,
+    /// The error with which the server refused the client's BEGIN that it got from the pooler, as that.
+    pub begin_error: Option<Vec<u8>>,
     /// The error message of a failed chore.
     pub chore_error: Option<String>,
     /// The answer to `chaos_check`: the bodies of its DataRows.

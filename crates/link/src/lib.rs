@@ -27,6 +27,7 @@
 //! | `plain` | the most frequent ones of both sides, where nothing is special |
 //! | `unlinked`, `first_text` | those of a session that has no server yet |
 //! | `loss`, `lost_block` | what a client is answered when its server is lost, and until it ends the block that it was in |
+//! | `untouched`, `lone_reads` | what is sent again to another server: a lone read, and a block of which only BEGIN was sent |
 //! | `server_messages`, `answers`, `findings` | walking over a server's messages, and sending them |
 //! | `texts`, `remedies` | what a statement's text means; the pooler's statements that must come before it |
 //! | `queries`, `following`, `confirming`, `splitting` | what statements do to a session: as sent, and as answered |
@@ -61,6 +62,7 @@ mod large_statements;
 mod link;
 pub mod listener;
 pub mod listening;
+pub mod lone_reads;
 pub mod loss;
 pub mod lost_block;
 mod malformed;
@@ -109,6 +111,7 @@ mod synonyms;
 pub mod texts;
 mod tracing;
 pub mod unlinked;
+pub mod untouched;
 mod vacating;
 pub mod verdict;
 pub mod waiting;

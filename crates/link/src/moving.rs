@@ -19,7 +19,7 @@ use crate::session::{Admission, ClientStatements, Incoming, Newcomer, OwnParamet
 pub fn moved(session: &Session, cancel_pid: i32, tracked: &Tracked) -> Option<MovedSession> {
     // Who replicates stays with its own server, which may be in the middle of anything.
     let stays = session.identity.encryption.is_some() || session.identity.replication.is_some();
-    if stays || !session.facts.flow.is_clear() || session.is_torn() {
+    if stays || !session.facts.flow.is_clear() || session.is_torn() || session.facts.begun.is_some() {
         return None;
     }
     let (waiting, console) = match session.state() {
@@ -125,7 +125,7 @@ pub fn arrived(now: Time, name: ConnId, pool: PoolId, moved: MovedSession, cache
     session.confirmed = moved.confirmed;
     session.request_at = moved.request_at;
     let MovedIncoming { inbox, skip, is_skipping } = moved.incoming;
-    session.incoming = Incoming { inbox, skip, rest: Rest::Discard, skipping: is_skipping };
+    session.incoming = Incoming { inbox, skip, rest: Rest::Discard, skipping: is_skipping, is_sent_again: false };
     session.statements = ClientStatements { names, unnamed };
     if let Some((since, _)) = moved.waiting {
         session.facts.claim.admission = Admission::HasWaited { since };

@@ -106,7 +106,7 @@ fn cause(answers: &Answers<'_>, index: usize, value: &[u8]) -> Cause {
     let is_of_nobody = match owner {
         Answerer::Client => return Cause::Session,
         Answerer::Nobody => false,
-        Answerer::Check | Answerer::Prepare | Answerer::Prelude | Answerer::Attempt => true,
+        Answerer::Check | Answerer::Prepare | Answerer::Begin | Answerer::Prelude | Answerer::Attempt => true,
         Answerer::Replay | Answerer::Restore => !kept.owners.sent().set.contains(index),
         Answerer::Chore => match answers.server.state() {
             ServerState::Busy(Chore::Check | Chore::Reset) => !answers.server.facts.traces.query_sets,

@@ -37,7 +37,7 @@ use crate::server::{Answerer, Expect, Server};
 use crate::server_names::ServerNames;
 use crate::special::Special;
 use crate::statistics::Statistics;
-use crate::{attribution, counting, kept_texts, malformed, matching, reserving, server_statements};
+use crate::{attribution, counting, kept_texts, malformed, matching, reserving, server_statements, untouched};
 
 /// A longer message of a batch is rare.
 const BATCHED_LEN_MAX: usize = 256;
@@ -97,21 +97,28 @@ struct Batch<'a> {
 /// The batch, if the bytes are one and nothing else.
 #[inline(always)]
 fn lone_batch(messages: &[u8]) -> Option<Batch<'_>> {
-    const DESCRIBE: [u8; 7] = [tag::DESCRIBE, 0, 0, 0, 6, Target::Portal.byte(), 0];
     let header = Header::parse(messages).ok()??;
     let (bind, behind) = messages.split_at_checked(header.total_len())?;
-    let execution = behind.strip_prefix(&DESCRIBE);
-    // The four bytes are the most rows that it asks for.
-    let [tag::EXECUTE, 0, 0, 0, 9, 0, _, _, _, _, tag::SYNC, 0, 0, 0, 4] = *execution.unwrap_or(behind) else {
-        return None;
-    };
+    let is_described = runs_portal(behind)?;
     let names = BindNames::decode(&bind[HEADER_LEN..])?;
     if header.tag != tag::BIND || !names.portal.is_empty() || names.statement.is_empty() {
         return None;
     }
     let bind_len = header.body_len() - names.len;
-    let (behind_names_len, is_described) = (bind_len + behind.len(), execution.is_some());
+    let behind_names_len = bind_len + behind.len();
     Some(Batch { statement: names.statement, bind_len, behind_names_len, is_described })
+}
+
+/// Whether messages describe the portal without a name before they run it and end the batch; `None`: they do anything else.
+#[inline(always)]
+pub(crate) fn runs_portal(messages: &[u8]) -> Option<bool> {
+    const DESCRIBE: [u8; 7] = [tag::DESCRIBE, 0, 0, 0, 6, Target::Portal.byte(), 0];
+    let execution = messages.strip_prefix(&DESCRIBE);
+    // The four bytes are the most rows that are asked for.
+    let [tag::EXECUTE, 0, 0, 0, 9, 0, _, _, _, _, tag::SYNC, 0, 0, 0, 4] = *execution.unwrap_or(messages) else {
+        return None;
+    };
+    Some(execution.is_some())
 }
 
 impl<'a> Plain<'_, 'a> {
@@ -179,6 +186,9 @@ impl<'a> Plain<'_, 'a> {
             unnamed.batch_ended();
         }
         server.ledger.sent(Answerer::Client, Expect::Query);
+        if untouched::may_be_begin(caches.said.access) {
+            untouched::note(server, text);
+        }
         counting::sent(server, now, true, true);
         actions.send(*server_id, source, at, bytes.len());
         Sent::Yes
@@ -224,6 +234,7 @@ impl<'a> Plain<'_, 'a> {
         }
         actions.send_or_copy(*server_id, source, bytes, bytes.len() - batch.behind_names_len, bytes.len());
         kept_texts::hear_query(pool, server, statement.query(), now);
+        let begin = untouched::may_be_begin(caches.said.access).then(|| Arc::clone(&named.statement));
         pool.counts.totals.binds += 1;
         if let Some(unnamed) = &mut session.statements.unnamed {
             unnamed.batch_ended();
@@ -231,6 +242,9 @@ impl<'a> Plain<'_, 'a> {
         server.lease.spoken.bind(b"", caches.said);
         server.ledger.speaks_of(caches.said);
         server.ledger.sent_batch(batch.is_described);
+        if let Some(begin) = begin {
+            untouched::note(server, begin.query());
+        }
         counting::sent(server, now, true, true);
         true
     }

@@ -60,6 +60,8 @@ pub struct Rules {
     pub(crate) orders: DatabaseOrders,
     /// The SQLSTATE for a transaction that is lost with its server.
     pub(crate) loss_code: LossCode,
+    /// A statement that only reads is sent again if its server is lost: `retry_reads`.
+    pub(crate) retries_reads: bool,
     /// The wording of the error for a query that query_timeout cancels.
     pub(crate) words: Words,
     /// Bits that its settings add to each of its links.
@@ -80,7 +82,9 @@ impl Rules {
             PoolSize::Auto => global.pools.auto_pool_size_min.min(global.pools.auto_pool_size_max),
         };
         Rules {
-            special: Special::STATEMENT_MODE.if_so(own.pool_mode == PoolMode::Statement),
+            special: Special::STATEMENT_MODE.if_so(own.pool_mode == PoolMode::Statement)
+                | Special::READS_KEPT.if_so(own.retry_reads && mapped),
+            retries_reads: own.retry_reads && mapped,
             ends_links_plainly: own.pool_mode != PoolMode::Session
                 && own.pool_fidelity != Fidelity::Strict
                 && !global.servers.server_reset_query_always,

@@ -291,6 +291,10 @@ fn error(answers: &mut Answers<'_>, body: &[u8]) -> bool {
             answers.server.kept.owners.refused();
             false
         }
+        Some(Answerer::Begin) => {
+            answers.findings.words().begin_error = Some(body.to_vec());
+            false
+        }
         Some(Answerer::Attempt) => {
             attempt_failed(answers.server, fields.sqlstate());
             false
@@ -398,6 +402,15 @@ fn ready(answers: &mut Answers<'_>, status: Status) -> Result<(), Broken> {
             confirming::renew_statements(answers);
         }
         overdue::count_query(answers, status);
+    }
+    if owner == Some(Answerer::Begin)
+        && status == Status::InTransaction
+        && let Some((_, session)) = &mut answers.session
+    {
+        session.take_begun();
+        if let Some(tracker) = session.tracker_mut() {
+            tracker.ready(false);
+        }
     }
     (answers.server.transaction.answer_failed, answers.server.transaction.answer_tagged) = (false, false);
     Ok(())

@@ -32,6 +32,9 @@ impl Special {
     /// It is not read, or its socket has not taken everything.
     pub const CLIENT_PAUSED: Special = Special(1 << 2);
 
+    /// It is in a transaction block that no server has begun yet.
+    pub const BEGUN: Special = Special(1 << 11);
+
     // Of servers.
     /// The client's messages wait.
     pub const HELD: Special = Special(1 << 3);
@@ -51,6 +54,8 @@ impl Special {
     // Of pools.
     /// `pool_mode` is statement: transaction blocks are refused.
     pub const STATEMENT_MODE: Special = Special(1 << 10);
+    /// `retry_reads`: requests are kept until they are answered.
+    pub const READS_KEPT: Special = Special(1 << 12);
 
     /// A fact may have changed since the last look.
     const UNSURE: Special = Special(1 << 31);

@@ -3,7 +3,7 @@
 
 use machine::action::Actions;
 use units::{ConnId, limits};
-use wire::backend::ErrorResponse;
+use wire::backend::{ErrorResponse, Status};
 use wire::frontend::{BindNames, Close, Target, tag};
 use wire::{HEADER_LEN, Header, backend, sqlstate};
 
@@ -117,21 +117,24 @@ impl Unlinked<'_> {
         Ok(Begun::Needs(at))
     }
 
-    /// Answers a Sync outside of a transaction: with PostgreSQL's error first if it has a body.
+    /// Answers a Sync to which no server has to say anything: with PostgreSQL's error first if it has a body.
     fn answer_sync(&mut self, header: Header) {
         let (code, message) = (sqlstate::PROTOCOL_VIOLATION, "invalid message format");
         let error = ErrorResponse { severity: "ERROR", code, message, detail: None, hint: None };
+        let status = if self.session.has_begun() { Status::InTransaction } else { Status::Idle };
         self.actions.send_new(self.conn, |out| {
             if malformed::has_surplus(header) {
                 error.encode(out);
             }
-            backend::encode_ready(out, backend::Status::Idle);
+            backend::encode_ready(out, status);
         });
     }
 
     /// Answers a message that needs no server. False: it needs one.
     fn answer(&mut self, header: Header, body: &[u8]) -> bool {
         match header.tag {
+            // The error would end the transaction block.
+            tag::SYNC if self.session.has_begun() && malformed::has_surplus(header) => false,
             tag::SYNC => {
                 self.answer_sync(header);
                 true

@@ -65,6 +65,8 @@ pub enum Sabotage {
     TakeAnyRole,
     /// The rest of a block whose server was lost goes to another server (breaks I26).
     ForgetLostBlock,
+    /// With retry_reads, what may write is sent again too (breaks I24).
+    RetryWrites,
     /// In such a block ROLLBACK TO a savepoint succeeds, as if the savepoint were there (breaks I26).
     KeepSavepoints,
     /// A server that was lent is not compared with the decision about the primary (breaks I20).
@@ -83,7 +85,7 @@ pub enum Sabotage {
 
 #[cfg(debug_assertions)]
 impl Sabotage {
-    pub const ALL: [Sabotage; 37] = [
+    pub const ALL: [Sabotage; 38] = [
         Sabotage::ReleaseAtFirstReady,
         Sabotage::ForwardLateCancel,
         Sabotage::LoseLentServer,
@@ -114,6 +116,7 @@ impl Sabotage {
         Sabotage::WithholdFailedHosts,
         Sabotage::TakeAnyRole,
         Sabotage::ForgetLostBlock,
+        Sabotage::RetryWrites,
         Sabotage::KeepSavepoints,
         Sabotage::LinkLentAnywhere,
         Sabotage::ForgetTimelines,
@@ -152,6 +155,7 @@ pub enum Fault {
     WithholdFailedHosts,
     TakeAnyRole,
     ForgetLostBlock,
+    RetryWrites,
     KeepSavepoints,
     LinkLentAnywhere,
     ForgetTimelines,

@@ -56,7 +56,7 @@ pub use pooler::{Pooler, binary, full_binary};
 pub use program::{Checks, Program};
 pub use slots::Slot;
 pub use stage::{Stage, Wishes, cluster};
-pub use tools::{Pgbench, pgbouncer, psql, python, run};
+pub use tools::{Pgbench, pgbouncer, psql, psql_beside, python, run};
 
 /// A row of a table of the console, by its columns' names.
 pub type Row = std::collections::BTreeMap<String, String>;

@@ -3,6 +3,8 @@
 use std::env;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::thread;
+use std::thread::JoinHandle;
 
 use crate::stage::Stage;
 
@@ -92,6 +94,18 @@ fn is_chatter(line: &str) -> bool {
 pub fn psql(stage: &Stage, arguments: &[&str]) -> Result<(String, String), String> {
     let url = stage.url();
     run(stage, "psql", &[&["-X", "-d", &url], arguments].concat())
+}
+
+/// As [`psql`], in a thread of its own, so that PostgreSQL can be restarted meanwhile.
+///
+/// # Panics
+/// If psql is missing.
+#[must_use]
+pub fn psql_beside(stage: &Stage, arguments: &[&str]) -> JoinHandle<Result<(String, String), String>> {
+    let program = stage.binaries.program("psql").unwrap_or_else(|| panic!("psql is needed for this test"));
+    let mut command = Command::new(program);
+    command.args(["-X", "-d", &stage.url()]).args(arguments);
+    thread::spawn(move || finish(&mut command))
 }
 
 /// Runs a script of `crates/outer/python` with the pooler's URL and `arguments`; what it printed.

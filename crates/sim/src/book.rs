@@ -2,7 +2,7 @@
 //!
 //! Mostly the twin runs a statement first; where a cancel may interrupt it, the server does. The second one compares.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::state::Moment;
 use crate::statement::Mark;
@@ -30,6 +30,10 @@ type Point = (u32, Step);
 struct Page {
     twin: BTreeMap<Point, Moment>,
     servers: BTreeMap<Point, (Moment, String)>,
+    /// The statements whose effects a server has committed, newest last.
+    committed: BTreeSet<u32>,
+    /// The last statement that began a block at a server, or ran alone and read.
+    begun: Option<u32>,
     /// The last statement that a server ran. If an earlier one comes again, the pooler has repeated it.
     newest: u32,
 }
@@ -39,6 +43,7 @@ pub struct Book {
     pages: BTreeMap<u32, Page>,
     complaint: Option<Complaint>,
     compared: u64,
+    begun_again: u64,
 }
 
 impl Book {
@@ -72,6 +77,32 @@ impl Book {
         if page.servers.len() > MOMENTS_MAX {
             page.servers.pop_first();
         }
+    }
+
+    /// A server has committed what this statement has done. No other may have done so (I24).
+    pub fn committed(&mut self, mark: Mark) {
+        let page = self.pages.entry(mark.client).or_default();
+        let is_first = page.committed.insert(mark.number);
+        if page.committed.len() > MOMENTS_MAX {
+            page.committed.pop_first();
+        }
+        if !is_first && self.complaint.is_none() {
+            let text = format!("{} was executed twice", mark.text());
+            self.complaint = Some(Complaint { invariant: 24, text });
+        }
+    }
+
+    /// A server begins a block with this statement, or reads with it alone.
+    pub fn begun(&mut self, mark: Mark) {
+        let begun = &mut self.pages.entry(mark.client).or_default().begun;
+        self.begun_again += u64::from(*begun == Some(mark.number));
+        *begun = Some(mark.number);
+    }
+
+    /// How often the same statement came again.
+    #[must_use]
+    pub fn begun_again(&self) -> u64 {
+        self.begun_again
     }
 
     fn compare(&mut self, mark: Mark, server: &Moment, twin: &Moment, what: &str) {

@@ -182,6 +182,8 @@ census! {
         rotated = "rotated",
         /// Statements at which a server's state was compared with the twin's.
         compared = "compared",
+        /// Blocks that began again at another server, and lone reads that were sent there again.
+        begun_again = "begun_again",
         /// Worlds in which fair sharing between pools was checked for long enough.
         shared = "shared",
         /// How often PostgreSQL has seen as many transactions of a class at a time as its limit allows.

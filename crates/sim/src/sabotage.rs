@@ -34,6 +34,8 @@ pub fn shows_as(fault: Sabotage) -> &'static [u8] {
         Sabotage::TakeAnyRole => &[19],
         // A client in a block that has failed gets the answer of one that has not.
         Sabotage::ForgetLostBlock | Sabotage::KeepSavepoints => &[11, 26],
+        // The client that was sent an answer behind a lost one may notice, too.
+        Sabotage::RetryWrites => &[24],
         Sabotage::LinkLentAnywhere => &[20],
         Sabotage::ForgetTimelines => &[21],
         // A standby is chosen, and its servers are refused as what they are.

@@ -183,7 +183,12 @@ impl State {
         // The pool's listener listens for it.
         state.kept_mut().channels.clone_from(&self.committed.channels);
         state.commit();
-        let here = Moment { kept: Rc::clone(&self.committed), lasting: Rc::clone(&self.lasting), ..begins };
+        let mut lasting = Rc::clone(&self.lasting);
+        if lasting.cursors.values().any(|cursor| cursor.depth > 0) {
+            // They are gone with their transaction, whatever became of it.
+            Rc::make_mut(&mut lasting).cursors.retain(|_, cursor| cursor.depth == 0);
+        }
+        let here = Moment { kept: Rc::clone(&self.committed), lasting, ..begins };
         let lost = here.differences(&state.moment());
         if lost.is_empty() { Ok(state) } else { Err(lost.join("; ")) }
     }

@@ -40,20 +40,24 @@ const PROMISED: [Sabotage; 13] = [
 ];
 
 /// Faults that show only where hosts change their roles, freeze and fail.
-const OF_HOSTS: [Sabotage; 6] = [
+const OF_HOSTS: [Sabotage; 7] = [
     Sabotage::LinkLentAnywhere,
     Sabotage::ForgetTimelines,
     Sabotage::TakeSilenceForPromotion,
     Sabotage::HoldForEver,
     Sabotage::KeepSilentServers,
     Sabotage::SkipRamp,
+    Sabotage::RetryWrites,
 ];
 
 fn is_caught_by(fault: Sabotage, seed: u64) -> bool {
     // Most worlds have no classes.
     let classes = matches!(fault, Sabotage::OldestOfAnyClass | Sabotage::LendWhatWasLent);
     // In most worlds sessions are not followed.
-    let hears = matches!(fault, Sabotage::UnlistenForAll | Sabotage::WithholdNews | Sabotage::CancelCommits);
+    let hears = matches!(
+        fault,
+        Sabotage::UnlistenForAll | Sabotage::WithholdNews | Sabotage::CancelCommits | Sabotage::RetryWrites
+    );
     let fidelity = hears.then_some(Fidelity::Transparent);
     // A server must travel.
     let workers = matches!(fault, Sabotage::RejuvenateLent | Sabotage::LinkLentAnywhere).then_some(4);

@@ -87,5 +87,5 @@ pub use setting_name::{is_dangerous, quoted_setting, setting_key};
 pub use statements::{Statement, Statements};
 pub use text::{Encoding, Rules, Text};
 pub use trace_parent::{TraceParent, trace_state};
-pub use transactions::begins_transaction;
+pub use transactions::{begins_transaction, may_begin_transaction};
 pub use words::Word;

@@ -13,12 +13,13 @@ const BEGIN_MAX: usize = 1024;
 #[inline]
 pub fn begins_transaction(text: &[u8]) -> bool {
     let is_spaced = text.first().is_some_and(u8::is_ascii_whitespace);
-    may_begin(if is_spaced { text.trim_ascii_start() } else { text }) && is_begin(text)
+    may_begin_transaction(if is_spaced { text.trim_ascii_start() } else { text }) && is_begin(text)
 }
 
-/// Most are told apart by their first two bytes: BEGIN, START, or a comment.
+/// Whether a text may be such a statement. Most are told apart by their first two bytes: BEGIN, START, or a comment.
 #[inline]
-fn may_begin(words: &[u8]) -> bool {
+#[must_use]
+pub fn may_begin_transaction(words: &[u8]) -> bool {
     matches!(
         words,
         [b'b' | b'B', b'e' | b'E', ..] | [b's' | b'S', b't' | b'T', ..] | [b'/', b'*', ..] | [b'-', b'-', ..]
@@ -27,7 +28,7 @@ fn may_begin(words: &[u8]) -> bool {
 
 #[inline(never)]
 fn is_begin(text: &[u8]) -> bool {
-    if text.len() > BEGIN_MAX || !may_begin(after_comments(text)) {
+    if text.len() > BEGIN_MAX || !may_begin_transaction(after_comments(text)) {
         return false;
     }
     let text = Text::new(text, Rules::default());

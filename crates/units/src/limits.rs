@@ -250,6 +250,9 @@ pub const PORTALS_MAX: usize = 1024;
 /// Names and texts of SQL's PREPARE that are kept of one session; beyond it, the session keeps its server.
 pub const PREPARED_LEN_MAX: usize = 4 * 1024 * 1024;
 
+/// A longer BEGIN, with its comments, is not kept to be sent again: each server has room for one.
+pub const BEGIN_LEN_MAX: usize = 1024;
+
 /// How much of a statement is shown as the reason of a pin.
 pub const PIN_TEXT_LEN_MAX: usize = 256;
 

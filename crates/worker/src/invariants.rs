@@ -51,7 +51,8 @@ pub(crate) fn check(
 
 /// I26: what is kept of a lost block is there for the sessions in one, and for no others.
 fn lost_blocks_are_kept(sessions: &Sessions) -> Result<(), Violation> {
-    let is_in_one = |session: &Session| matches!(session.state(), SessionState::LostBlock { .. });
+    let is_in_one =
+        |session: &Session| matches!(session.state(), SessionState::LostBlock { .. }) && !session.has_begun();
     let count = sessions.iter().filter(|(_, session)| is_in_one(session)).count();
     let kept = sessions.lost_blocks.keys().filter_map(|conn| sessions.get(*conn)).filter(|session| is_in_one(session));
     let kept = (kept.count(), sessions.lost_blocks.len());

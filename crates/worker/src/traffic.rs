@@ -6,6 +6,7 @@ use link::answers::Answers;
 use link::end_reason::EndReason;
 use link::findings::Findings;
 use link::first_reading::FirstReading;
+use link::lone_reads::request_was_read;
 use link::plain::Sent;
 use link::pool::Pool;
 use link::requests::Requests;
@@ -30,7 +31,8 @@ use crate::limits::{admission, classes, deadlines, full_queues, linked, permits,
 use crate::servers::{cancellers, closed_servers, disturbances, drains, free_servers, idle_servers, listener};
 use crate::sessions::links::AtOnce;
 use crate::sessions::{
-    console, definitions, halves, links, lost_blocks, lost_servers, overdue_queries, replicating, waiters,
+    console, definitions, halves, links, lost_blocks, lost_servers, overdue_queries, replicating, untouched_blocks,
+    waiters,
 };
 use crate::tables::step::Step;
 use crate::tables::{Tables, backpressure, lookups};
@@ -67,6 +69,11 @@ impl Tables {
                 }
                 Goes::Later => {
                     let Tables { sessions, servers, .. } = self;
+                    return backpressure::stash(sessions, servers, step, conn, &bytes[at..]);
+                }
+                Goes::PassedOver if matches!(self.sessions[conn].state(), SessionState::LostBlock { .. }) => {
+                    let Tables { sessions, servers, .. } = self;
+                    step.agenda.reconsider(conn);
                     return backpressure::stash(sessions, servers, step, conn, &bytes[at..]);
                 }
                 Goes::PassedOver => from = at,
@@ -299,7 +306,7 @@ impl Tables {
             }
             SessionState::LostBlock { .. } => {
                 backpressure::stash(sessions, servers, step, conn, bytes);
-                lost_blocks::answer(sessions, servers, pools, step, conn);
+                self.within_lost_block(step, conn);
             }
             SessionState::Console { .. } => {
                 backpressure::stash(sessions, servers, step, conn, bytes);
@@ -344,6 +351,18 @@ impl Tables {
                     self.requests_from_inbox(step, conn);
                 }
             }
+        }
+    }
+
+    /// A session whose server was lost in a transaction block has bytes in its inbox.
+    #[cold]
+    fn within_lost_block(&mut self, step: &mut Step<'_>, conn: ConnId) {
+        let Tables { sessions, servers, pools, .. } = self;
+        if !sessions[conn].has_begun() {
+            return lost_blocks::answer(sessions, servers, pools, step, conn);
+        }
+        if untouched_blocks::needs_server(sessions, servers, pools, step, conn) {
+            self.begin_from_inbox(step, conn);
         }
     }
 
@@ -449,6 +468,7 @@ impl Tables {
         if link.session().incoming().discards_batch() {
             return self.pass_over_refused(step, conn, bytes, source, at);
         }
+        link.keep_request(&bytes[at..]);
         let now = step.now;
         let requests = Requests::of(link, now, (bytes, source, at), step.caches, others, step.machine.actions);
         let mut requests = requests.with_reading(first_reading);
@@ -459,6 +479,7 @@ impl Tables {
         let Requests { link, definitions, attends, queries, .. } = requests;
         let (session, server, pool) = link.into_parts();
         let attends = attends.then_some(pool.id());
+        request_was_read(session, server);
         counting::sent(server, now, was_done, was_calm);
         let crowded = server.hold().is_on() && session.incoming().inbox().len() >= limits::CHUNK_LEN_MAX;
         let deep = server.ledger().depth() >= limits::OWED_MAX || crowded;
@@ -683,9 +704,9 @@ impl Tables {
     /// A released session has more bytes.
     #[inline(never)]
     pub(crate) fn reconsider(&mut self, step: &mut Step<'_>, conn: ConnId) {
-        let Tables { sessions, servers, pools, .. } = self;
+        let Tables { sessions, servers, .. } = self;
         if sessions.get(conn).is_some_and(|session| matches!(session.state(), SessionState::LostBlock { .. })) {
-            return lost_blocks::answer(sessions, servers, pools, step, conn);
+            return self.within_lost_block(step, conn);
         }
         if let Some(server) = sessions.get(conn).and_then(Session::server) {
             return linked::go_on_linked(sessions, servers, step, conn, server);

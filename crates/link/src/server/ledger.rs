@@ -38,6 +38,8 @@ pub enum Answerer {
     Restore,
     /// A statement prepared, or closed, on the client's behalf.
     Prepare,
+    /// The BEGIN of a block that the client has begun at a server that was lost.
+    Begin,
     /// Statements of the pooler before a statement of the client. If one fails, the client gets the error.
     Prelude,
     /// A PREPARE or DEALLOCATE of the pooler before a text that may look at all statements. Nobody gets its error, whatever it is: mostly the
@@ -200,6 +202,16 @@ impl Ledger {
     /// How many answers are owed.
     pub fn depth(&self) -> usize {
         self.owed.len()
+    }
+
+    /// How many answers have ever been owed. It grows with each message that is noted here.
+    pub(crate) fn owed_ever(&self) -> u64 {
+        self.owed.owed_ever()
+    }
+
+    /// How many of them are no longer owed.
+    pub(crate) fn answered_ever(&self) -> u64 {
+        self.owed.owed_ever() - self.owed.len() as u64
     }
 
     /// Whether the server discards messages until the next Sync.

@@ -45,7 +45,9 @@ use units::deadline::Armed;
 use units::{ConnId, PoolId, Time, limits};
 use wire::backend::Status;
 
+use crate::lone_reads::KeptRequest;
 use crate::special::{Facts, Special, Watched};
+use crate::untouched::SentBegin;
 use crate::verdict::Verdict;
 
 /// Whether a server's query has taken longer than `query_timeout` allows, where it is then cancelled instead of the
@@ -77,6 +79,10 @@ pub struct Server {
     pub(crate) lease: Lease,
     pub(crate) backend: BackendKey,
     pub(crate) transaction: Transaction,
+    /// The last BEGIN that it was sent.
+    pub(crate) begin: SentBegin,
+    /// The last request, where reads are sent again.
+    pub(crate) request: KeptRequest,
     pub(crate) work: Work,
 }
 
@@ -153,6 +159,8 @@ impl Server {
             lease: Lease::default(),
             backend: BackendKey::default(),
             transaction: Transaction::idle(now),
+            begin: SentBegin::default(),
+            request: KeptRequest::default(),
             work: Work {
                 since: now,
                 worked_at: Time::ZERO,

@@ -17,7 +17,9 @@ use super::{
     Identity, Kept, Lease, Ledger, RightsSince, Sequences, Server, ServerFacts, ServerIncoming, ServerState,
     Statements, Traces, Transaction, Work,
 };
+use crate::lone_reads::KeptRequest;
 use crate::special::Watched;
+use crate::untouched::SentBegin;
 
 /// The entry of its database that a server was opened by, as it would be an entry here. `database`: its entry here.
 fn opened_for(moved: MovedDatabase, database: Arc<Database>) -> Arc<Database> {
@@ -182,6 +184,8 @@ impl Server {
             kept: kept(moved.kept, companion, tracked),
             backend: BackendKey { pid: moved.backend.0, secret: moved.backend.1 },
             transaction: Transaction::idle(moved.idle_since),
+            begin: SentBegin::default(),
+            request: KeptRequest::default(),
             work: Work {
                 heard_at: Time::ZERO,
                 since: moved.idle_since,

@@ -59,6 +59,11 @@ impl Tally {
         self.bytes += bytes as u64;
     }
 
+    /// How many bytes were sent since the last ReadyForQuery, and with it.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
     /// So many bytes that are still to be sent belong to a call that was counted.
     pub(crate) fn counted_already(&mut self, bytes: usize) {
         self.counted_bytes += bytes as u64;

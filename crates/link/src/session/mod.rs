@@ -22,6 +22,7 @@ pub use parts::{Admission, Claim, ClientStatements, Incoming, OwnParameters, Res
 pub use states::{SessionState, WaitFor};
 
 use crate::special::{Facts, Special, Watched};
+use crate::untouched::Begun;
 
 /// One client after login.
 #[derive(Debug)]
@@ -54,14 +55,17 @@ pub struct SessionFacts {
     /// Present while there is session state to follow.
     pub(crate) tracker: Option<Box<Tracker>>,
     pub(crate) claim: Claim,
+    /// Present while it is in a transaction block that no server has begun, since the one that had is lost.
+    pub(crate) begun: Option<Box<Begun>>,
 }
 
 impl Facts for SessionFacts {
     fn special(&self) -> Special {
-        let SessionFacts { flow, tracker, claim } = self;
+        let SessionFacts { flow, tracker, claim, begun } = self;
         Special::CLIENT_PAUSED.if_so(!flow.is_reading() || !flow.is_clear())
             | Special::TRACKED.if_so(tracker.is_some())
             | Special::LIMITED.if_so(claim.admission != Admission::Not || claim.permits.is_some())
+            | Special::BEGUN.if_so(begun.is_some())
     }
 }
 
@@ -105,11 +109,18 @@ impl Session {
                     reports_limits,
                     begun_deadline_ms: deadline_ms,
                 },
+                begun: None,
             }),
             request_at: now,
             progress_at: now,
             armed: Armed::default(),
-            incoming: Incoming { inbox: Vec::new(), skip: 0, rest: Rest::Discard, skipping: false },
+            incoming: Incoming {
+                inbox: Vec::new(),
+                skip: 0,
+                rest: Rest::Discard,
+                skipping: false,
+                is_sent_again: false,
+            },
             statements: ClientStatements { names: None, unnamed: None },
             last_statement: StatementRow::NONE,
         }
@@ -172,8 +183,8 @@ mod tests {
 
     #[test]
     fn an_idle_session_is_small() {
-        // 8 of these are for the bits of its facts.
-        assert!(size_of::<Session>() <= 240, "{}", size_of::<Session>());
+        // 8 of these are for the bits of its facts, 8 for a block that no server has begun.
+        assert!(size_of::<Session>() <= 248, "{}", size_of::<Session>());
     }
 
     #[test]
@@ -188,13 +199,14 @@ mod tests {
                 reports_limits: false,
                 begun_deadline_ms: 0,
             };
-            SessionFacts { flow: Flow::default(), tracker: None, claim }
+            SessionFacts { flow: Flow::default(), tracker: None, claim, begun: None }
         };
         type Case = (Special, fn(&mut SessionFacts));
-        let cases: [Case; 5] = [
+        let cases: [Case; 6] = [
             (Special::CLIENT_PAUSED, |facts| facts.flow.keep(b"x", Vec::new)),
             (Special::CLIENT_PAUSED, |facts| _ = facts.flow.watch(false)),
             (Special::TRACKED, |facts| facts.tracker = Some(Box::default())),
+            (Special::BEGUN, |facts| facts.begun = Some(Begun::new(b"begin", Vec::new()))),
             (Special::LIMITED, |facts| facts.claim.wait(1)),
             (Special::LIMITED, |facts| _ = facts.claim.ensure_permits(Time(1), Time(1))),
         ];

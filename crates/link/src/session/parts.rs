@@ -24,6 +24,8 @@ pub struct Incoming {
     pub(crate) rest: Rest,
     /// A batch was refused: its messages up to the Sync are discarded.
     pub(crate) skipping: bool,
+    /// The first request in the inbox was sent to a server that is lost.
+    pub(crate) is_sent_again: bool,
 }
 
 impl Incoming {
@@ -62,6 +64,11 @@ impl Incoming {
     /// Makes room for just so many more bytes. False: there is no memory.
     pub fn reserve(&mut self, len: usize) -> bool {
         self.inbox.try_reserve_exact(len).is_ok()
+    }
+
+    /// A request that was sent to a server which is lost comes before what is kept.
+    pub(crate) fn put_first(&mut self, request: &[u8]) {
+        self.inbox.splice(..0, request.iter().copied());
     }
 
     /// Removes the first bytes, which are dealt with.
@@ -164,6 +171,13 @@ impl ClientStatements {
     pub fn batch_ended(&mut self) {
         if let Some(unnamed) = &mut self.unnamed {
             unnamed.batch_ended();
+        }
+    }
+
+    /// A Query of its was answered without a server, which would have dropped the unnamed statement.
+    pub fn query_answered(&mut self) {
+        if let Some(unnamed) = &mut self.unnamed {
+            unnamed.forget();
         }
     }
 

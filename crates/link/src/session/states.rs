@@ -20,7 +20,8 @@ pub enum SessionState {
     Waiting { since: Time, ticket: u64, notified: bool, wait_for: WaitFor, deadline_ms: u32 },
     /// It has a server.
     Linked { server: ConnId },
-    /// The server of its transaction block is lost: the pooler answers until the client has ended the block. `since`: when it sent something last.
+    /// The server of its transaction block is lost: the pooler answers until the client has ended the block, or begins it at another server if it
+    /// is [untouched](crate::untouched). `since`: when it sent something last.
     LostBlock { since: Time },
     /// It replicates, and its own server is being opened. It has waited since `since`.
     Opening { server: ConnId, since: Time },
@@ -48,7 +49,7 @@ pub enum WaitFor {
 
 units::transitions! {SessionState, drawn under "Sessions":
     Welcoming { let_in => Idle, wait => Waiting, link => Linked, leave => Leaving }
-    Idle { wait => Waiting, link => Linked, leave => Leaving }
+    Idle { wait => Waiting, link => Linked, lose_block => LostBlock, leave => Leaving }
     Waiting { stop_waiting => Idle, link => Linked, open => Opening, leave => Leaving }
     Opening { replicate => Replicating, leave => Leaving }
     Replicating { leave => Leaving }
@@ -101,7 +102,7 @@ impl Session {
         self.state.go("unlink", SessionState::Idle { since: now });
     }
 
-    /// It has lost its server within a transaction block.
+    /// It has lost its server within a transaction block, or gets none to begin one that it had begun.
     pub fn lose_block(&mut self, now: Time) {
         self.state.go("lose_block", SessionState::LostBlock { since: now });
     }
@@ -113,7 +114,7 @@ impl Session {
         }
     }
 
-    /// Its client has ended its lost block.
+    /// Its client has ended its lost block, or sends the first statement of one that is to begin at another server.
     pub fn end_block(&mut self, now: Time) {
         self.state.go("end_block", SessionState::Idle { since: now });
     }

@@ -12,3 +12,4 @@ mod managers;
 mod outcomes;
 mod patroni;
 mod roles;
+mod untouched_blocks;

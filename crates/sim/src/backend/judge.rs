@@ -36,6 +36,11 @@ impl Judge {
         Judge::new(self.judges, self.held)
     }
 
+    /// Whether it is a server's, and no twin's.
+    pub(super) fn judges(&self) -> bool {
+        self.judges
+    }
+
     /// Notes the state at a client's statement. Of twin and server, the one that runs it second compares.
     pub(super) fn compare(&self, book: &mut Book, mark: Mark, step: Step, moment: Moment, body: &Body) {
         if self.judges {

@@ -93,6 +93,8 @@ pub struct Backend {
     standby: Option<u64>,
     /// The answer to a commit that waits.
     committed: Option<Vec<u8>>,
+    /// Statements of the transaction that have done something that it commits.
+    has_done: Vec<Mark>,
 }
 
 impl Backend {
@@ -123,6 +125,7 @@ impl Backend {
             readies: 0,
             standby: None,
             committed: None,
+            has_done: Vec::new(),
         }
     }
 
@@ -154,6 +157,11 @@ impl Backend {
         let mut moved = self.moved()?;
         moved.session.fail_block();
         Ok(moved)
+    }
+
+    /// Its transaction block has failed, without an answer.
+    pub(crate) fn fail_block(&mut self) {
+        self.session.fail();
     }
 
     #[must_use]
@@ -328,8 +336,9 @@ impl Backend {
     }
 
     fn run(&mut self, body: &Body, described: bool, out: &mut Vec<u8>) -> Result<Ran, SettingRefusal> {
-        let before = out.len();
+        let (before, status) = (out.len(), self.session.status());
         let ran = self.session.run(body, self.mark, described, out)?;
+        self.note_done(body, status);
         let is_slow = || self.mark.is_some_and(|mark| mark.number.is_multiple_of(SLOW_COMMIT));
         if let (Body::Commit, Some(micros)) = (body, self.standby.filter(|_| is_slow())) {
             self.committed = Some(out.split_off(before));
@@ -342,6 +351,33 @@ impl Backend {
             self.judge.session_ended();
         }
         Ok(ran)
+    }
+
+    /// A statement has run in a transaction of this status, or is a COPY that has begun.
+    fn note_done(&mut self, body: &Body, status: Status) {
+        match body {
+            Body::Commit if status == Status::InTransaction => self.commit(),
+            Body::Commit | Body::Rollback => self.has_done.clear(),
+            Body::CopyIn | Body::Widen(_) => self.has_done.extend(self.mark),
+            Body::Begin => self.begin(),
+            Body::Select { .. } if status == Status::Idle => self.begin(),
+            _ => {}
+        }
+    }
+
+    fn begin(&mut self) {
+        if let Some(mark) = self.mark
+            && self.judge.judges()
+        {
+            self.session.book().borrow_mut().begun(mark);
+        }
+    }
+
+    fn commit(&mut self) {
+        let has_done = std::mem::take(&mut self.has_done);
+        if self.judge.judges() {
+            has_done.into_iter().for_each(|mark| self.session.book().borrow_mut().committed(mark));
+        }
     }
 
     /// A sleep is over, or cancelled.
@@ -379,6 +415,7 @@ impl Backend {
     /// An error of a statement or message: the transaction fails, and extended messages are skipped up to Sync.
     fn error(&mut self, (code, text): &SettingRefusal, out: &mut Vec<u8>) {
         say("ERROR", code, text, out);
+        self.has_done.clear();
         self.session.fail();
         match std::mem::replace(&mut self.running, Running::Nothing) {
             Running::Simple { .. } => self.ready(out),
@@ -390,6 +427,7 @@ impl Backend {
     fn end_implicit(&mut self) {
         if self.session.status() == Status::Idle {
             self.session.end_implicit();
+            self.commit();
             self.judge.transaction_ended();
         }
     }

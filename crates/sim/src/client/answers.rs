@@ -103,7 +103,9 @@ impl Client {
         let is_refusal = is_held_too_long(message, body, facts);
         census.hosts.held += u64::from(is_refusal);
         self.losses.is_refusal |= is_refusal;
-        let is_lost = self.losses.is_lost || self.is_loss(message, body, facts, plan);
+        let is_lost = self.losses.is_lost
+            || self.is_loss(message, body, facts, plan)
+            || self.is_refused_in_begun_block(message, body, facts);
         if is_lost || self.losses.is_in_block {
             self.judge_lost_block(message, body)?;
         }
@@ -131,6 +133,7 @@ impl Client {
         };
         let may_strike = self.cancels.may_strike() || self.overdue;
         let has_struck = self.talk.twin.decide(message, body, refused, may_strike);
+        self.losses.is_in_block |= self.talk.twin.take_lost_block();
         self.cancels.seen += u32::from(has_struck);
         census.cancels.obeyed += u64::from(has_struck && !self.habits.cancels && !self.overdue);
         // Only now is it known what the twin answers.
@@ -176,6 +179,13 @@ impl Client {
         let code = || Fields::decode(body).code().is_some_and(is_of_loss);
         let twin = &self.talk.twin;
         message == tag::ERROR && code() || twin.is_failure_forgotten(message, body) || twin.is_block_lost(message, body)
+    }
+
+    /// Whether its first statement in a block was refused while it waited for another server than the one that had begun the block.
+    fn is_refused_in_begun_block(&self, message: u8, body: &[u8], facts: Circumstances) -> bool {
+        let is_in_block = self.talk.twin.status() == Status::InTransaction;
+        let has_waited = || Fields::decode(body).detail().is_some_and(|detail| detail.starts_with(b"waited_ms="));
+        is_in_block && facts.trouble_at.is_some() && message == tag::ERROR && has_waited()
     }
 
     /// Whether its statement has taken longer than query_timeout and query_cancel_timeout together, so that its server

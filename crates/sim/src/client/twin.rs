@@ -29,6 +29,7 @@ pub(super) struct Twin {
     undecided: Vec<(u8, Vec<u8>)>,
     /// It is in a statement that takes time; the next answer decides how that ends.
     at_work: bool,
+    has_lost_block: bool,
     /// How many ReadyForQuery are owed.
     owed_ready: u32,
 }
@@ -50,6 +51,7 @@ impl Twin {
             expected_at: 0,
             undecided: Vec::new(),
             at_work: false,
+            has_lost_block: false,
             owed_ready: 0,
         }
     }
@@ -179,7 +181,19 @@ impl Twin {
         let code = wire::SqlState(*b"57014");
         let error = wire::backend::ErrorResponse { severity: "ERROR", code, message: "", detail: None, hint: None };
         error.encode(&mut self.expected);
-        wire::backend::encode_ready(&mut self.expected, Status::Idle);
+        // In a block it is the first unit, of a block that no server has begun: that is lost.
+        let is_in_block = self.status() != Status::Idle;
+        if is_in_block {
+            self.backend.fail_block();
+        }
+        self.has_lost_block |= is_in_block;
+        let status = if is_in_block { Status::Failed } else { Status::Idle };
+        wire::backend::encode_ready(&mut self.expected, status);
+    }
+
+    /// Whether its block was lost since it was asked last, as a unit in it was cancelled before any server saw it.
+    pub(super) fn take_lost_block(&mut self) -> bool {
+        std::mem::take(&mut self.has_lost_block)
     }
 
     /// Compares a message with the one owed next; the client's number is for the report.

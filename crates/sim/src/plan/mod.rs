@@ -323,6 +323,8 @@ fn settle(
     settings.global.login.auth_type = auth_type;
     settings.global.login.scram_iterations = ITERATIONS;
     settings.global.pools.pool_fidelity = pool_fidelity;
+    // From a stream of its own: the rest of the world is as without it.
+    settings.global.waiting.retry_reads = Random::new(wishes.seed ^ 0x7265_6164).chance(250);
     let mut users = Vec::new();
     for index in 0..random.range(1, 3) {
         let (plan, secret) = user(random, index as usize, auth_type);

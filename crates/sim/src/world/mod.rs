@@ -124,7 +124,11 @@ impl World {
             }
             self.advance();
         }
-        self.course.census.checks = CheckCounts { compared: self.book.borrow().compared(), ..*self.checks.counts() };
+        self.course.census.checks = CheckCounts {
+            compared: self.book.borrow().compared(),
+            begun_again: self.book.borrow().begun_again(),
+            ..*self.checks.counts()
+        };
         match self.course.failure() {
             Some(failure) => Err(failure.clone()),
             None => Ok(()),

@@ -8,9 +8,9 @@ use link::server::CloseReason;
 use units::ConnId;
 use wire::backend::{ErrorResponse, Fields};
 
-use crate::limits::permits;
+use crate::limits::{permits, refusals};
 use crate::servers::{listener, resting};
-use crate::sessions::{hosts, lost_servers};
+use crate::sessions::{hosts, lost_servers, untouched_blocks};
 use crate::tables::cancels::refuse_first;
 use crate::tables::owners::{Pools, Servers, Sessions};
 use crate::tables::step::Step;
@@ -66,6 +66,10 @@ pub(crate) fn act_on_words(
             return true;
         }
     }
+    if words.begin_error.is_some() {
+        untouched_blocks::begin_refused(sessions, servers, pools, step, conn);
+        return true;
+    }
     if let Some(error) = words.replay_error {
         replay_refused(sessions, servers, pools, step, conn, &error);
         return true;
@@ -96,6 +100,7 @@ fn replay_refused(
         let reset = role_resets::role_reset(session, step.caches);
         if reset.is_some() || refuse_first(step, conn, session, (code, &words)) {
             lost_servers::leave_server(sessions, servers, pools, step, server_id);
+            refusals::lose_begun(sessions, step, conn);
             let tracker = sessions[conn].tracker_mut();
             if let Some((reset, tracker)) = reset.zip(tracker) {
                 tracker.journal.forget_role(reset);

@@ -12,6 +12,8 @@
 
 use std::sync::Arc;
 
+use link::loss::Told;
+use link::lost_block::LostBlock;
 use link::request_refusal::RequestRefusal;
 use link::session::{SessionState, WaitFor};
 use machine::mail::ToCoordinator;
@@ -19,7 +21,6 @@ use queueing::limiting::limiter::LimitError;
 use queueing::refusals::{News, Reason};
 use units::ConnId;
 use units::deadline::Owner;
-use wire::backend::Status;
 use wire::frontend::tag;
 use wire::{Header, backend};
 
@@ -62,10 +63,20 @@ pub(crate) fn refuse_batch(
     match Header::parse(messages) {
         Ok(Some(header)) if matches!(header.tag, tag::QUERY | tag::FUNCTION_CALL) => {
             session.incoming_mut().discard_message(header.total_len() as u32);
-            step.actions.send_new(conn, |out| backend::encode_ready(out, Status::Idle));
+            let status = session.status_after_refusal();
+            step.actions.send_new(conn, |out| backend::encode_ready(out, status));
         }
         _ => session.incoming_mut().discard_batch(),
     }
+    lose_begun(sessions, step, conn);
+}
+
+/// A request was refused in a transaction block that no server has begun: the block is lost.
+pub(crate) fn lose_begun(sessions: &mut Sessions, step: &Step<'_>, conn: ConnId) {
+    let session = &mut sessions[conn];
+    let Some(begun) = session.take_begun() else { return };
+    session.lose_block(step.now);
+    sessions.lost_blocks.insert(conn, LostBlock::new(Told::Lost, begun.into_error(), Vec::new()));
 }
 
 /// Refuses a transaction of a session that keeps its server, since several hosts accept writes, and its server is at one of them. It could only wait
@@ -142,12 +153,17 @@ pub(crate) fn refuse_request(
     }
     let is_over = session.drop_request();
     let more = !session.incoming().inbox().is_empty();
+    let status = session.status_after_refusal();
+    // A statement of a block cannot be sent again alone.
+    let hint = error.hint.clone().filter(|_| !session.has_begun());
+    let error = &RequestError { why: error.why.clone(), detail: error.detail.clone(), hint };
     step.actions.send_new(conn, |out| {
         error.encode(out);
         if is_over {
-            backend::encode_ready(out, Status::Idle);
+            backend::encode_ready(out, status);
         }
     });
+    lose_begun(sessions, step, conn);
     pin_queue::return_pin_permit(sessions, pools, step, conn);
     step.agenda.arm(Owner::Conn(conn));
     if more {

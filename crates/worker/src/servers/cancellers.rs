@@ -34,8 +34,10 @@ pub(crate) fn cancel_linked(
         Some(Answerer::Prepare) if server.ledger().owing() != (0, false) => {
             start_cancel(servers, pools, step, server_id)
         }
-        // The backend runs a query of the pooler first, which the cancel must not hit.
-        Some(_) if server.ledger().owing() != (0, false) => server.cancel_mut().request(),
+        // The backend runs a query of the pooler first, which the cancel must not hit. If that is BEGIN, what the client has sent belongs to its block.
+        Some(_) if server.ledger().owing() != (0, false) || sessions[conn].has_begun() => {
+            server.cancel_mut().request();
+        }
         Some(_) if server.hold().is_on() => {
             if take_back(step, conn, &mut sessions[conn], why) {
                 step.agenda.arm(Owner::Conn(conn));

@@ -17,7 +17,7 @@ use machine::sabotage::{Fault, does};
 use units::deadline::Owner;
 use units::{ConnId, Serial};
 
-use crate::limits::{permits, pin_queue};
+use crate::limits::{permits, pin_queue, refusals};
 use crate::servers::{cancellers, drains, free_servers};
 use crate::sessions::links;
 use crate::tables::cancels::take_back;
@@ -133,6 +133,7 @@ fn cancel_waiting(
     let more = !session.incoming().inbox().is_empty();
     tables::leave_queue(sessions, pools, step, conn);
     sessions[conn].stop_waiting(step.now);
+    refusals::lose_begun(sessions, step, conn);
     permits::leave_limits(sessions, step, conn);
     pin_queue::return_pin_permit(sessions, pools, step, conn);
     step.agenda.arm(Owner::Conn(conn));

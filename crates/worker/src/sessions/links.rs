@@ -15,6 +15,7 @@ use link::pool::{LocalBuffers, Pool};
 use link::rebasing;
 use link::server::{CloseReason, Server, ServerState};
 use link::session::{Admission, Session, SessionState, WaitFor};
+use link::untouched;
 use machine::action::Source;
 use machine::sabotage::releases_early;
 use queueing::classes::ClassId;
@@ -247,6 +248,9 @@ pub(crate) fn link(
             pool.counts_mut().count_replay();
         }
         begun_with = begun_with.filter(|_| !replays);
+    }
+    if session.has_begun() {
+        untouched::begin_again(session, server_id, server, step.actions);
     }
     let paused = !session.flow().is_reading() || !session.flow().is_clear() || !server.flow().is_reading();
     let is_open = !server.holds_messages();

@@ -45,6 +45,22 @@ impl Cause {
         if is_own { self.code } else { sqlstate::TRANSACTION_RESOLUTION_UNKNOWN }
     }
 
+    pub(crate) fn code(&self) -> SqlState {
+        self.code
+    }
+
+    /// What its session has again, if that was changed.
+    pub(crate) fn before(&self) -> Option<&Before> {
+        self.before.as_ref()
+    }
+
+    /// The error for a block that is lost.
+    pub(crate) fn error_of_block(&self) -> Vec<u8> {
+        let mut error = Vec::new();
+        self.write(Failure::Block, &mut error);
+        error
+    }
+
     fn write(&self, failure: Failure, out: &mut Vec<u8>) {
         let own = |code, out: &mut Vec<u8>| {
             let message = &self.why.to_string();
@@ -98,10 +114,8 @@ pub(crate) fn go_on(
     }
     match (loss.block, cause) {
         (Some(told), Some(cause)) if !does(&step.plan.settings, Fault::ForgetLostBlock) => {
-            let mut error = Vec::new();
-            cause.write(Failure::Block, &mut error);
             session.lose_block(step.now);
-            sessions.lost_blocks.insert(conn, LostBlock::new(told, error, reports));
+            sessions.lost_blocks.insert(conn, LostBlock::new(told, cause.error_of_block(), reports));
         }
         _ => session.unlink(step.now),
     }

@@ -12,13 +12,17 @@ use std::sync::Arc;
 
 use connections::Broken;
 use link::end_reason::EndReason;
+use link::lone_reads::send_again;
 use link::loss::Loss;
+use link::lost_block::is_loss;
 use link::pool::{OtherHost, Pool};
 use link::server::{Chore, CloseReason, ServerState};
+use link::untouched::{keep, untouched};
 use machine::Action;
 use machine::event::Hangup;
 use machine::mail::{Failure, ToCoordinator};
 use machine::observe::{Level, Topic};
+use machine::sabotage::{Fault, does};
 use queueing::refusals::Reason;
 use units::deadline::Owner;
 use units::{ConnId, PoolId};
@@ -28,7 +32,7 @@ use wire::{SqlState, sqlstate};
 use crate::limits::refusals;
 use crate::servers::{closed_servers, drains};
 use crate::sessions::lost_blocks::Cause;
-use crate::sessions::{hosts, lost_blocks, replicating, welcome};
+use crate::sessions::{hosts, lost_blocks, replicating, untouched_blocks, welcome};
 use crate::tables::followups::SessionEnd;
 use crate::tables::owners::{Pools, Servers, Sessions};
 use crate::tables::step::Step;
@@ -82,7 +86,7 @@ pub(crate) fn break_server(
 }
 
 /// A linked server is lost. Its session goes on ([`lost_blocks`]), unless it has lost more than a transaction, or is within a message that cannot
-/// be completed. Nothing is sent again, since it may have taken effect. `code`: PostgreSQL's own, or the pooler's for what is undone for certain.
+/// be completed. What may have taken effect is not sent again. `code`: PostgreSQL's own, or the pooler's for what is undone for certain.
 /// Of what may have been committed the pooler says 08007.
 //= pg18 errcodes-appendix
 pub(crate) fn server_lost(
@@ -113,6 +117,18 @@ pub(crate) fn server_lost(
     let why = why.with(kept.unwrap_or_default());
     let cause = Cause::new(server, pools[server.pool()].rules(), code, why.clone());
     let code = if server.may_commit() { cause.code_in_doubt() } else { code };
+    // What PostgreSQL or the pooler ends on purpose is not begun again.
+    if loss.is_some() && is_loss(cause.code()) {
+        let block = untouched(server, &sessions[session]);
+        if let Some(block) = block {
+            keep(server, &mut sessions[session], block, cause.error_of_block());
+        }
+        let sends_writes = does(&step.plan.settings, Fault::RetryWrites);
+        if block.is_some() || send_again(server, &mut sessions[session], sends_writes) {
+            closed_servers::close_server(servers, pools, step, conn, why);
+            return untouched_blocks::go_on(sessions, servers, pools, step, session, block, &cause);
+        }
+    }
     closed_servers::close_server(servers, pools, step, conn, why.clone());
     if let Some(loss) = loss {
         lost_blocks::go_on(sessions, servers, pools, step, session, (&loss, Some(&cause)));

@@ -16,5 +16,6 @@ pub(crate) mod questions;
 pub(crate) mod replicating;
 pub(crate) mod reports;
 pub(crate) mod silent_hosts;
+pub(crate) mod untouched_blocks;
 pub(crate) mod waiters;
 pub(crate) mod welcome;

@@ -15,7 +15,7 @@ use machine::{Settings, Step};
 use units::deadline::Armed;
 use units::table::Table;
 use units::{ConnId, Kind, Life, PoolId, Time, limits};
-use wire::backend::{ErrorResponse, Status};
+use wire::backend::ErrorResponse;
 use wire::frontend::{CancelRequest, tag};
 use wire::{Header, SqlState, backend};
 
@@ -177,7 +177,7 @@ pub(crate) fn refuse_first(
 ) -> bool {
     let Some(end) = first_request_len(session.incoming().inbox()) else { return false };
     session.incoming_mut().drain(end);
-    let has_server = session.server().is_some();
+    let (has_server, status) = (session.server().is_some(), session.status_after_refusal());
     if let Some(tracker) = session.tracker_mut()
         && tracker.journal.remember_role()
         && has_server
@@ -187,7 +187,7 @@ pub(crate) fn refuse_first(
     let error = ErrorResponse { severity: "ERROR", code, message, detail: None, hint: None };
     step.actions.send_new(conn, |out| {
         error.encode(out);
-        backend::encode_ready(out, Status::Idle);
+        backend::encode_ready(out, status);
     });
     true
 }

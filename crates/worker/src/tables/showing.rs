@@ -147,7 +147,7 @@ impl View<'_> {
                 SessionState::LostBlock { since } => Some(since),
                 _ => None,
             };
-            let has_failed = idle_since.is_some();
+            let has_failed = idle_since.is_some() && !session.has_begun();
             return Doing { statement, has_request, waits_with, idle_since, has_failed, ..Doing::default() };
         };
         let (transaction, is_answered) = (server.transaction(), server.ledger().is_clear());
@@ -199,6 +199,7 @@ impl View<'_> {
         });
         let (state, waiting_since) = match session.state() {
             SessionState::Idle { .. } => ("idle", None),
+            SessionState::LostBlock { .. } if session.has_begun() => ("active", None),
             SessionState::LostBlock { .. } => ("aborted", None),
             SessionState::Linked { .. } | SessionState::Replicating { .. } | SessionState::Console { .. } => {
                 ("active", None)

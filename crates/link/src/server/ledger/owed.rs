@@ -56,6 +56,11 @@ impl Owed {
         if self.front.is_some() { 1 + self.later.len() } else { 0 }
     }
 
+    /// How many there have been, with those that are owed, counted from an arbitrary number.
+    pub(super) fn owed_ever(&self) -> u64 {
+        self.first + self.len() as u64
+    }
+
     /// An answer that ends with ReadyForQuery is under way: until then the transaction's state is not known.
     pub(crate) fn awaits_ready(&self) -> bool {
         self.counts.readies > 0
