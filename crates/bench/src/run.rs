@@ -318,8 +318,11 @@ pub fn print_instructions(
         for (case, program, counts) in &mut counted {
             let count = instructions::count(place, case, program, &placement)?;
             counts.push(count.each(count.profile.total));
+            let line = instructions::line(case, &program.name, &counts[round..]);
             if rounds == 1 {
-                println!("{}", instructions::line(case, &program.name, counts));
+                println!("{line}");
+            } else {
+                eprintln!("  {line}");
             }
             if listed && round == 0 {
                 print!("{}", instructions::list(&count));
