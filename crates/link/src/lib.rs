@@ -27,7 +27,7 @@
 //! | `plain` | the most frequent ones of both sides, where nothing is special |
 //! | `unlinked`, `first_text` | those of a session that has no server yet |
 //! | `loss`, `lost_block` | what a client is answered when its server is lost, and until it ends the block that it was in |
-//! | `untouched`, `lone_reads` | what is sent again to another server: a lone read, and a block of which only BEGIN was sent |
+//! | `untouched`, `lone_reads`, `resendable` | what is sent again to another server: a lone read, and a block of which only BEGIN was sent |
 //! | `server_messages`, `answers`, `findings` | walking over a server's messages, and sending them |
 //! | `texts`, `remedies` | what a statement's text means; the pooler's statements that must come before it |
 //! | `queries`, `following`, `confirming`, `splitting` | what statements do to a session: as sent, and as answered |
@@ -88,6 +88,7 @@ mod renaming;
 pub mod replaying;
 pub mod request_refusal;
 pub mod requests;
+pub mod resendable;
 mod reserving;
 pub mod role_resets;
 mod sampling;

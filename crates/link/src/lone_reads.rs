@@ -16,18 +16,6 @@ use crate::link::Link;
 use crate::server::Server;
 use crate::session::Session;
 
-/// The last request of a server's client.
-#[derive(Debug, Default)]
-pub(crate) struct KeptRequest {
-    /// Empty: there is none that may be sent again.
-    messages: Vec<u8>,
-    /// How many answers the server had ever owed, before the request and with it.
-    owed_before: u64,
-    owed_after: u64,
-    /// How much the client had been sent of answers.
-    sent_before: u64,
-}
-
 impl Link<'_> {
     /// These messages are about to be read. Keeps them if they are one request, and all that the client waits for.
     pub fn keep_request(&mut self, messages: &[u8]) {

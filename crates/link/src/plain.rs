@@ -99,7 +99,7 @@ struct Batch<'a> {
 fn lone_batch(messages: &[u8]) -> Option<Batch<'_>> {
     let header = Header::parse(messages).ok()??;
     let (bind, behind) = messages.split_at_checked(header.total_len())?;
-    let is_described = runs_portal(behind)?;
+    let is_described = untouched::runs_portal(behind)?;
     let names = BindNames::decode(&bind[HEADER_LEN..])?;
     if header.tag != tag::BIND || !names.portal.is_empty() || names.statement.is_empty() {
         return None;
@@ -107,18 +107,6 @@ fn lone_batch(messages: &[u8]) -> Option<Batch<'_>> {
     let bind_len = header.body_len() - names.len;
     let behind_names_len = bind_len + behind.len();
     Some(Batch { statement: names.statement, bind_len, behind_names_len, is_described })
-}
-
-/// Whether messages describe the portal without a name before they run it and end the batch; `None`: they do anything else.
-#[inline(always)]
-pub(crate) fn runs_portal(messages: &[u8]) -> Option<bool> {
-    const DESCRIBE: [u8; 7] = [tag::DESCRIBE, 0, 0, 0, 6, Target::Portal.byte(), 0];
-    let execution = messages.strip_prefix(&DESCRIBE);
-    // The four bytes are the most rows that are asked for.
-    let [tag::EXECUTE, 0, 0, 0, 9, 0, _, _, _, _, tag::SYNC, 0, 0, 0, 4] = *execution.unwrap_or(messages) else {
-        return None;
-    };
-    Some(execution.is_some())
 }
 
 impl<'a> Plain<'_, 'a> {

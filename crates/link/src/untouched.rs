@@ -4,7 +4,7 @@
 //! ```text
 //!   the server is lost                             the client
 //!     before it has answered BEGIN                 waits: its BEGIN is sent to the next server, as if it had been sent to none
-//!     after that, and before anything else was     is in a block that no server has begun ([`Begun`]): its next statement goes to another server,
+//!     after that, and before anything else was     is in a block that no server has begun ([`BegunBlock`]): its next statement goes to another server,
 //!     sent                                         behind the same BEGIN, whose answer it does not get
 //! ```
 //!
@@ -16,42 +16,13 @@ use session_state::access::Access;
 use sql::{Kind, Rules, Text};
 use units::{ConnId, limits};
 use wire::backend::Status;
-use wire::frontend::{BindNames, Parse, Query, tag};
+use wire::frontend::{BindNames, Parse, Query, Target, tag};
 use wire::{HEADER_LEN, Header};
 
-use crate::plain;
 use crate::requests::Requests;
+use crate::resendable::BegunBlock;
 use crate::server::{Answerer, Expect, Server};
 use crate::session::Session;
-
-/// The last BEGIN that a server was sent for its client.
-#[derive(Debug, Default)]
-pub(crate) struct SentBegin {
-    text: Vec<u8>,
-    /// How many answers the server had ever owed, with that to BEGIN.
-    owed_ever: u64,
-    /// How much its client had been sent of answers before that.
-    sent_before: u64,
-}
-
-/// A transaction block that its client has begun, and no server.
-#[derive(Debug)]
-pub struct Begun {
-    text: Box<[u8]>,
-    /// An ErrorResponse, for the client if the block cannot begin anywhere.
-    error: Box<[u8]>,
-}
-
-impl Begun {
-    pub(crate) fn new(text: &[u8], error: Vec<u8>) -> Box<Begun> {
-        Box::new(Begun { text: text.into(), error: error.into() })
-    }
-
-    #[must_use]
-    pub fn into_error(self) -> Vec<u8> {
-        self.error.into()
-    }
-}
 
 /// What PostgreSQL answers.
 const TAGS: [&[u8]; 2] = [b"BEGIN\0", b"START TRANSACTION\0"];
@@ -110,10 +81,22 @@ pub(crate) fn note_batch(requests: &mut Requests<'_>, message: u8, body: &[u8]) 
         let Some(text) = text else { return };
         (text.to_vec(), rest)
     };
-    let Some(is_described) = plain::runs_portal(rest) else { return };
+    let Some(is_described) = runs_portal(rest) else { return };
     // To Execute and Sync, and to Bind and Describe before them.
     let more = 2 + u64::from(is_described) + u64::from(message == tag::PARSE);
     note_before(requests.link.server, &text, more);
+}
+
+/// Whether messages describe the portal without a name before they run it and end the batch; `None`: they do anything else.
+#[inline(always)]
+pub(crate) fn runs_portal(messages: &[u8]) -> Option<bool> {
+    const DESCRIBE: [u8; 7] = [tag::DESCRIBE, 0, 0, 0, 6, Target::Portal.byte(), 0];
+    let execution = messages.strip_prefix(&DESCRIBE);
+    // The four bytes are the most rows that are asked for.
+    let [tag::EXECUTE, 0, 0, 0, 9, 0, _, _, _, _, tag::SYNC, 0, 0, 0, 4] = *execution.unwrap_or(messages) else {
+        return None;
+    };
+    Some(execution.is_some())
 }
 
 /// What comes behind a Bind of this statement to the portal without a name.
@@ -163,7 +146,7 @@ pub fn keep(server: &Server, session: &mut Session, untouched: Untouched, error:
             session.incoming.put_first(&begin);
         }
         Untouched::Begun { .. } => {
-            session.facts.begun.get_or_insert_with(|| Begun::new(&server.begin.text, error));
+            session.facts.begun.get_or_insert_with(|| BegunBlock::new(&server.begin.text, error));
         }
     }
 }
@@ -201,7 +184,7 @@ impl Session {
     }
 
     /// The block does not begin anywhere.
-    pub fn take_begun(&mut self) -> Option<Box<Begun>> {
+    pub fn take_begun(&mut self) -> Option<Box<BegunBlock>> {
         if self.facts.begun.is_some() { self.facts.begun.take() } else { None }
     }
 

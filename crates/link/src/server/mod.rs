@@ -45,9 +45,8 @@ use units::deadline::Armed;
 use units::{ConnId, PoolId, Time, limits};
 use wire::backend::Status;
 
-use crate::lone_reads::KeptRequest;
+use crate::resendable::{KeptRequest, SentBegin};
 use crate::special::{Facts, Special, Watched};
-use crate::untouched::SentBegin;
 use crate::verdict::Verdict;
 
 /// Whether a server's query has taken longer than `query_timeout` allows, where it is then cancelled instead of the

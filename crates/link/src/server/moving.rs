@@ -17,9 +17,8 @@ use super::{
     Identity, Kept, Lease, Ledger, RightsSince, Sequences, Server, ServerFacts, ServerIncoming, ServerState,
     Statements, Traces, Transaction, Work,
 };
-use crate::lone_reads::KeptRequest;
+use crate::resendable::{KeptRequest, SentBegin};
 use crate::special::Watched;
-use crate::untouched::SentBegin;
 
 /// The entry of its database that a server was opened by, as it would be an entry here. `database`: its entry here.
 fn opened_for(moved: MovedDatabase, database: Arc<Database>) -> Arc<Database> {

@@ -21,8 +21,8 @@ use units::{ConnId, PoolId, StatementRow, Time};
 pub use parts::{Admission, Claim, ClientStatements, Incoming, OwnParameters, Rest};
 pub use states::{SessionState, WaitFor};
 
+use crate::resendable::BegunBlock;
 use crate::special::{Facts, Special, Watched};
-use crate::untouched::Begun;
 
 /// One client after login.
 #[derive(Debug)]
@@ -56,7 +56,7 @@ pub struct SessionFacts {
     pub(crate) tracker: Option<Box<Tracker>>,
     pub(crate) claim: Claim,
     /// Present while it is in a transaction block that no server has begun, since the one that had is lost.
-    pub(crate) begun: Option<Box<Begun>>,
+    pub(crate) begun: Option<Box<BegunBlock>>,
 }
 
 impl Facts for SessionFacts {
@@ -206,7 +206,7 @@ mod tests {
             (Special::CLIENT_PAUSED, |facts| facts.flow.keep(b"x", Vec::new)),
             (Special::CLIENT_PAUSED, |facts| _ = facts.flow.watch(false)),
             (Special::TRACKED, |facts| facts.tracker = Some(Box::default())),
-            (Special::BEGUN, |facts| facts.begun = Some(Begun::new(b"begin", Vec::new()))),
+            (Special::BEGUN, |facts| facts.begun = Some(BegunBlock::new(b"begin", Vec::new()))),
             (Special::LIMITED, |facts| facts.claim.wait(1)),
             (Special::LIMITED, |facts| _ = facts.claim.ensure_permits(Time(1), Time(1))),
         ];
