@@ -358,7 +358,7 @@ impl Backend {
         match body {
             Body::Commit if status == Status::InTransaction => self.commit(),
             Body::Commit | Body::Rollback => self.has_done.clear(),
-            Body::CopyIn | Body::Widen(_) => self.has_done.extend(self.mark),
+            Body::CopyIn | Body::Widen(_) | Body::Command(Command::Next(_)) => self.has_done.extend(self.mark),
             Body::Begin => self.begin(),
             Body::Select { .. } if status == Status::Idle => self.begin(),
             _ => {}

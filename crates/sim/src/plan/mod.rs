@@ -511,6 +511,7 @@ fn memory(seed: u64) -> u32 {
 #[cfg(debug_assertions)]
 pub(crate) fn apply_sabotage(settings: &mut Settings, wishes: &Wishes) {
     settings.sabotage = wishes.sabotage;
+    settings.global.waiting.retry_reads |= wishes.sabotage == Some(machine::sabotage::Sabotage::RetryWrites);
 }
 
 #[cfg(not(debug_assertions))]
