@@ -286,7 +286,8 @@ impl Coordinator {
         let reserve = entry.held.total() >= entry.size;
         entry.held.granted(now, holder);
         self.tokens.taken(pool, &entry.key);
-        let host = self.logins.has_ramps().then(|| server_logins::host_of(&self.settings, &self.upstreams, &entry.key));
+        let host =
+            self.logins.has_ramps(now).then(|| server_logins::host_of(&self.settings, &self.upstreams, &entry.key));
         self.logins.began(now, pool, holder, host.flatten());
         self.unused.comes_into_use(pool, entry);
         let (homes, key) = (entry.homes.len() as u16, entry.key.clone());
@@ -340,7 +341,8 @@ impl Coordinator {
             self.sizes.note_need(now, pool, &mut self.pools[pool]);
             self.processes.balance_soon(now);
         }
-        self.requests.served(now, self.requests.waits_at_cap(now, &self.logins));
+        let waits = self.requests.waits_at_cap(&self.view(now));
+        self.requests.served(now, waits);
         for cap in self.requests.contested() {
             let (settings, pools, tokens) = (&self.settings, &self.pools, &self.tokens);
             let view = CapacityView { settings, pools, tokens, logins: &self.logins, upstreams: &self.upstreams, now };

@@ -23,21 +23,30 @@ struct Login {
 pub(crate) struct ServerLogins {
     /// In order of their grants.
     under_way: VecDeque<Login>,
-    /// How many may log in at once at hosts that were lost.
-    ramps: BTreeMap<Address, usize>,
+    /// Of hosts that were lost.
+    ramps: BTreeMap<Address, Ramp>,
+}
+
+#[derive(Debug)]
+struct Ramp {
+    /// How many may log in at once.
+    at_once: usize,
+    /// Nobody has waited for it since, or it is over.
+    until: Time,
 }
 
 impl ServerLogins {
     /// A host is the primary now, or is back.
-    pub(crate) fn begin_ramp(&mut self, host: &Address) {
-        self.ramps.insert(host.clone(), 1);
+    pub(crate) fn begin_ramp(&mut self, now: Time, host: &Address) {
+        self.ramps.retain(|_, ramp| now < ramp.until);
+        self.ramps.insert(host.clone(), Ramp { at_once: 1, until: now + limits::RAMP_LASTS });
         self.under_way.iter_mut().for_each(|login| _ = login.limited_at.take_if(|at| at == host));
     }
 
     /// Checks that no host has more logins than it may (I25).
     pub(crate) fn check(&self) -> Result<(), String> {
         let now = self.under_way.back().map_or(Time::ZERO, |login| login.began);
-        for (host, at_once) in &self.ramps {
+        for (host, Ramp { at_once, .. }) in self.ramps.iter().filter(|(_, ramp)| now < ramp.until) {
             let count = self.recent(now).filter(|login| login.limited_at.as_ref() == Some(host)).count();
             if count > *at_once {
                 return Err(format!("{count} servers log in at {host} at once, and {at_once} may"));
@@ -46,8 +55,8 @@ impl ServerLogins {
         Ok(())
     }
 
-    pub(crate) fn has_ramps(&self) -> bool {
-        !self.ramps.is_empty()
+    pub(crate) fn has_ramps(&self, now: Time) -> bool {
+        self.ramps.values().any(|ramp| now < ramp.until)
     }
 
     /// A token was granted for a server.
@@ -63,9 +72,9 @@ impl ServerLogins {
         let Some(login) = index.and_then(|index| self.under_way.remove(index)) else { return };
         let Some(host) = login.limited_at.filter(|_| succeeded) else { return };
         // The ramp may be over, or another one have begun.
-        if let Some(at_once) = self.ramps.get_mut(&host) {
-            *at_once += 1;
-            if *at_once >= limits::OPENING_PROCESS_MAX {
+        if let Some(ramp) = self.ramps.get_mut(&host) {
+            ramp.at_once += 1;
+            if ramp.at_once >= limits::OPENING_PROCESS_MAX {
                 self.ramps.remove(&host);
             }
         }
@@ -84,7 +93,8 @@ impl ServerLogins {
     /// Whether as many logins are under way at this host as may be at once.
     pub(crate) fn are_enough_at(&self, now: Time, host: &Address) -> bool {
         let of_host = |login: &&Login| login.limited_at.as_ref() == Some(host);
-        self.ramps.get(host).is_some_and(|at_once| self.recent(now).filter(of_host).count() >= *at_once)
+        let ramp = self.ramps.get(host).filter(|ramp| now < ramp.until);
+        ramp.is_some_and(|ramp| self.recent(now).filter(of_host).count() >= ramp.at_once)
     }
 
     fn recent(&self, now: Time) -> impl Iterator<Item = &Login> {
@@ -148,12 +158,12 @@ mod tests {
     fn at_a_host_that_was_lost_logins_double_as_they_succeed() {
         let mut logins = ServerLogins::default();
         logins.began(Time::ZERO, POOL, holder(), Some(host(1)));
-        logins.begin_ramp(&host(1));
+        logins.begin_ramp(Time::ZERO, &host(1));
         assert_eq!(begin_all(&mut logins, Time::ZERO), 1, "what was under way before does not count");
         logins.over(POOL, holder(), true);
         logins.over(POOL, holder(), true);
         let mut turns = Vec::new();
-        while logins.has_ramps() {
+        while logins.has_ramps(Time::ZERO) {
             let begun = begin_all(&mut logins, Time::ZERO);
             turns.push(begun);
             (0..begun).for_each(|_| logins.over(POOL, holder(), true));
@@ -162,9 +172,18 @@ mod tests {
     }
 
     #[test]
+    fn a_ramp_that_is_not_used_ends() {
+        let mut logins = ServerLogins::default();
+        logins.begin_ramp(Time::ZERO, &host(1));
+        let over = Time::ZERO + limits::RAMP_LASTS;
+        assert!(logins.has_ramps(Time(over.0 - 1)) && !logins.has_ramps(over));
+        assert_eq!(begin_all(&mut logins, over), 1_000);
+    }
+
+    #[test]
     fn a_login_that_fails_is_followed_by_one() {
         let mut logins = ServerLogins::default();
-        logins.begin_ramp(&host(1));
+        logins.begin_ramp(Time::ZERO, &host(1));
         for _ in 0..3 {
             assert_eq!(begin_all(&mut logins, Time::ZERO), 1);
             assert!(!logins.are_enough_at(Time::ZERO, &host(2)));

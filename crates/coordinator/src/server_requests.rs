@@ -110,7 +110,7 @@ impl CapacityView<'_> {
     pub(crate) fn is_ramp_full(&self, key: &PoolKey) -> bool {
         let host = || server_logins::host_of(self.settings, self.upstreams, key);
         !does(self.settings, Fault::SkipRamp)
-            && self.logins.has_ramps()
+            && self.logins.has_ramps(self.now)
             && host().is_some_and(|host| self.logins.are_enough_at(self.now, &host))
     }
 
@@ -214,8 +214,10 @@ impl ServerRequests {
     }
 
     /// Whether requests wait for something else than their pool's size.
-    pub(crate) fn waits_at_cap(&self, now: Time, logins: &ServerLogins) -> bool {
-        self.is_contested() || (logins.are_enough(now) || logins.has_ramps()) && !self.requests.is_empty()
+    pub(crate) fn waits_at_cap(&self, view: &CapacityView<'_>) -> bool {
+        let is_ramp_full = || self.requests.iter().any(|request| view.obstacle(request) == Obstacle::Ramp);
+        let waits = view.logins.are_enough(view.now) || view.logins.has_ramps(view.now) && is_ramp_full();
+        self.is_contested() || waits && !self.requests.is_empty()
     }
 
     /// Takes out all, to be gone through in order; what is left comes back by [`Asks::put_back`].

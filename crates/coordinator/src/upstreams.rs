@@ -36,7 +36,7 @@ impl Hosts<'_> {
         let known = self.upstreams.of(&observed.host);
         let was_lost = matches!(before, HostState::Failed { .. } | HostState::Silent);
         if was_lost && matches!(known.upstream.state, HostState::Alive { .. }) {
-            self.logins.begin_ramp(&observed.host);
+            self.logins.begin_ramp(self.now, &observed.host);
         }
         if noted != Noted::Unchanged && !does(self.settings, Fault::WithholdFailedHosts) {
             for worker in 0..self.workers {
@@ -49,7 +49,7 @@ impl Hosts<'_> {
         for decision in self.upstreams.decide(self.now, host, self.settings.global.servers.split_brain) {
             self.post(&decision);
             if let (Some(host), Why::Successor { .. }) = (decision.primary.host(), &decision.why) {
-                self.logins.begin_ramp(host);
+                self.logins.begin_ramp(self.now, host);
             }
         }
     }
@@ -67,7 +67,7 @@ impl Hosts<'_> {
 
     /// A hint has come: a host is the primary now, or is not any more.
     pub(crate) fn hinted(&mut self, hint: &Hint) {
-        self.upstreams.note_hint(self.now, &hint.host, hint.is_primary);
+        self.upstreams.note_hint(self.now, hint);
         self.decide(&hint.host);
     }
 

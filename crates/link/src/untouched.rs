@@ -118,7 +118,8 @@ pub fn untouched(server: &Server, session: &Session) -> Option<Untouched> {
         return Some(Untouched::Begun { is_ready: true });
     }
     let is_last = server.ledger.owed_ever() == server.begin.owed_ever;
-    if !is_last || !sql::begins_transaction(&server.begin.text) {
+    // A cancel request is lost with the server, and its client wants no more of the block.
+    if !is_last || server.facts.cancel.is_any() || !sql::begins_transaction(&server.begin.text) {
         return None;
     }
     match (&server.ledger.requests()[..], server.transaction.status) {

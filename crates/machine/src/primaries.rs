@@ -25,6 +25,7 @@ use settings::SplitBrain;
 use units::{Time, limits};
 
 use crate::Settings;
+use crate::hint::{Hint, HintSource};
 use crate::host_state::{HostRole, HostState, Upstream};
 
 /// The database system at a host, as the prober has found it.
@@ -231,8 +232,10 @@ pub struct Primaries {
     has_disputes: bool,
     /// Only the coordinator knows these.
     origins: BTreeMap<Address, Origin>,
-    /// The last hint for each host, and when it was given. They end with the next decision.
+    /// The last hint for each host, and until when it counts. They end with the next decision.
     hints: BTreeMap<Address, (bool, Time)>,
+    /// Until when Patroni is not believed about a host, since an administrator has given a hint about its list.
+    overruled: BTreeMap<Address, Time>,
 }
 
 impl Primaries {
@@ -260,6 +263,7 @@ impl Primaries {
         let decided = &self.decided;
         self.origins.retain(|host, _| decided.keys().any(|hosts| hosts.contains(host)));
         self.hints.retain(|host, _| decided.keys().any(|hosts| hosts.contains(host)));
+        self.overruled.retain(|host, _| decided.keys().any(|hosts| hosts.contains(host)));
     }
 
     /// Whether several hosts of any list accept writes.
@@ -292,22 +296,36 @@ impl Primaries {
     }
 
     /// Notes a hint: a host is the primary now, and so no other host of its lists is; or it is not any more.
-    pub fn note_hint(&mut self, now: Time, host: &Address, is_primary: bool) {
+    pub fn note_hint(&mut self, now: Time, hint: &Hint) {
+        let Hint { host, is_primary, source } = hint;
         let lists: Vec<_> = self.decided.keys().filter(|hosts| hosts.contains(host)).cloned().collect();
         if lists.is_empty() {
             return;
         }
-        if is_primary {
-            self.hints.retain(|other, (hinted, _)| !(*hinted && lists.iter().any(|hosts| hosts.contains(other))));
+        let is_known = |other: &Address| lists.iter().any(|hosts| hosts.contains(other));
+        self.overruled.retain(|_, until| now < *until);
+        let holds = match source {
+            HintSource::Console => {
+                let hosts = lists.iter().flat_map(|hosts| hosts.iter());
+                self.overruled.extend(hosts.map(|host| (host.clone(), now + limits::HINT_HOLDS)));
+                limits::HINT_HOLDS
+            }
+            HintSource::Patroni { .. } if self.overruled.contains_key(host) => return,
+            HintSource::Patroni { .. } => limits::LEADER_HOLDS,
+        };
+        if *is_primary {
+            self.hints.retain(|other, (hinted, _)| !(*hinted && is_known(other)));
         }
-        self.hints.insert(host.clone(), (is_primary, now));
+        self.hints.insert(host.clone(), (*is_primary, now + holds));
     }
 
     /// Takes a decision of the process whose place this one takes: it has seen promotions that this one has not. The result is `None` if no database
     /// here has this list, or nothing was decided there.
     pub fn inherit(&mut self, hosts: &[Address], primary: Primary) -> Option<Decision> {
         let (list, known) = self.decided.iter_mut().find(|(list, _)| ***list == *hosts)?;
-        if primary.writes == Writes::Unknown || *known == primary {
+        // Observations here may show a promotion that was not seen there.
+        let is_later = matches!((known.timeline, primary.timeline), (Some(own), Some(other)) if own > other);
+        if primary.writes == Writes::Unknown || *known == primary || is_later {
             return None;
         }
         known.clone_from(&primary);
@@ -334,7 +352,7 @@ impl Primaries {
         policy: SplitBrain,
     ) -> Vec<Decision> {
         let mut decisions = Vec::new();
-        self.hints.retain(|_, (_, at)| now < *at + limits::HINT_HOLDS);
+        self.hints.retain(|_, (_, until)| now < *until);
         for (hosts, known) in self.decided.iter_mut().filter(|(hosts, _)| hosts.contains(host)) {
             let candidates = candidates(hosts, known.incumbent(), (&self.origins, &self.hints), observed);
             let may_be_back = known.writes == Writes::Disputed
@@ -609,7 +627,11 @@ mod tests {
         }
 
         fn hint(&mut self, port: u16, is_primary: bool) {
-            self.primaries.note_hint(Time(self.now), &address(port), is_primary);
+            self.hint_of(HintSource::Console, port, is_primary);
+        }
+
+        fn hint_of(&mut self, source: HintSource, port: u16, is_primary: bool) {
+            self.primaries.note_hint(Time(self.now), &Hint { host: address(port), is_primary, source });
         }
 
         /// The port that is written to, and the epoch.
@@ -733,6 +755,23 @@ mod tests {
     }
 
     #[test]
+    fn patroni_s_leader_counts_for_its_lease_and_not_against_an_administrator() {
+        let patroni = || HintSource::Patroni { scope: "c".to_owned() };
+        let mut scene = hold();
+        scene.primary(1, 1).hint_of(patroni(), 1, true);
+        assert_eq!(scene.primary(2, 2).decision(), (Some(1), 1), "the leader keeps the writes");
+        scene.now += limits::LEADER_HOLDS.as_micros() as u64;
+        assert_eq!(scene.primary(2, 2).decision(), (None, 1), "Patroni has not confirmed it");
+        scene.hint_of(patroni(), 1, true);
+        assert_eq!(scene.primary(1, 1).decision(), (Some(1), 1));
+        scene.hint(2, true);
+        scene.hint_of(patroni(), 1, true);
+        assert_eq!(scene.primary(2, 2).decision(), (Some(2), 2));
+        scene.hint_of(patroni(), 1, true);
+        assert_eq!(scene.primary(1, 2).decision(), (None, 2), "it is not believed so soon after an administrator");
+    }
+
+    #[test]
     fn a_restored_primary_on_the_same_timeline_is_taken_if_somebody_says_so() {
         let mut scene = hold();
         scene.primary(1, 4).lose(1).primary(2, 4).hint(2, true);
@@ -808,7 +847,9 @@ mod tests {
         let decision = new.primaries.inherit(&hosts, known.clone()).expect("the list is here");
         assert_eq!((decision.primary, new.primary(1, 1).decision()), (known.clone(), (Some(2), 2)));
         assert_eq!(new.primaries.inherit(&hosts, known.clone()), None, "it is the same");
-        assert_eq!(new.primaries.inherit(&hosts[..2], known), None, "no database has this list");
+        assert_eq!(new.primaries.inherit(&hosts[..2], known.clone()), None, "no database has this list");
+        new.lose(2).primary(3, 3);
+        assert_eq!(new.primaries.inherit(&hosts, known), None, "a later promotion was seen here");
         assert_eq!(new.primaries.inherit(&hosts, Primary::default()), None, "nothing was decided");
     }
 

@@ -21,6 +21,7 @@ use settings::SplitBrain;
 use units::Time;
 
 use crate::Settings;
+use crate::hint::Hint;
 pub use crate::host_state::{HostRole, HostState, Observed, Upstream};
 use crate::primaries::{Decision, Origin, Primaries, Primary, Writes};
 
@@ -108,8 +109,8 @@ impl Upstreams {
     }
 
     /// Notes a hint: a host is the primary now, or is not any more. Only the owner takes hints.
-    pub fn note_hint(&mut self, now: Time, host: &Address, is_primary: bool) {
-        self.primaries.note_hint(now, host, is_primary);
+    pub fn note_hint(&mut self, now: Time, hint: &Hint) {
+        self.primaries.note_hint(now, hint);
     }
 
     /// Decides anew after an observation of a host. The result is the decisions that have changed. Only the owner decides.

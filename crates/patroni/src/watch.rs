@@ -10,7 +10,7 @@ use base64ct::{Base64, Encoding as _};
 use http_client::{Answer as Http, Client};
 
 use crate::choice::{Answer, choose};
-use crate::view::{self, ClusterView, Status};
+use crate::view::{self, ClusterView, Member, Status};
 
 /// How often all are asked at rest.
 const REST: Duration = Duration::from_secs(1);
@@ -44,7 +44,7 @@ pub struct Options {
     pub client: Client,
     /// User and password.
     pub login: Option<(String, String)>,
-    /// How often a view that stays the same is reported again.
+    /// How often a leader that stays is reported again.
     pub confirm: Duration,
 }
 
@@ -53,7 +53,7 @@ pub struct Options {
 pub enum News {
     /// The cluster looks otherwise than before.
     Seen(Arc<ClusterView>),
-    /// It still looks so.
+    /// It has the same leader as before.
     Confirmed(Arc<ClusterView>),
     /// A member, by its URL, cannot be used, in words. Told once, until [`News::Back`].
     Failed {
@@ -158,7 +158,7 @@ struct Watching<F> {
     /// When an answer has last agreed with the view.
     confirmed: Option<Instant>,
     confirm: Duration,
-    /// When the view was last reported.
+    /// When the leader was last reported.
     told_at: Instant,
     /// The answers of the members differ.
     differ: bool,
@@ -260,19 +260,23 @@ impl<F: FnMut(News)> Watching<F> {
         }
         let Some(view) = choice.view else { return };
         self.confirmed = Some(now);
-        match shown {
-            Some(shown) if *shown == view => {
-                if now.duration_since(self.told_at) >= self.confirm {
-                    self.told_at = now;
-                    (self.on_news)(News::Confirmed(shown));
-                }
-            }
+        let place = |member: &Member| (member.name.clone(), member.host.clone(), member.port);
+        let leader = view.leader().map(place);
+        let has_same_leader = shown.as_ref().is_some_and(|shown| shown.leader().map(place) == leader);
+        let view = match shown {
+            Some(shown) if *shown == view => shown,
             _ => {
                 let view = Arc::new(view);
                 *lock(&self.shown) = Some(Arc::clone(&view));
-                self.told_at = now;
-                (self.on_news)(News::Seen(view));
+                (self.on_news)(News::Seen(Arc::clone(&view)));
+                view
             }
+        };
+        if !has_same_leader {
+            self.told_at = now;
+        } else if now.duration_since(self.told_at) >= self.confirm {
+            self.told_at = now;
+            (self.on_news)(News::Confirmed(view));
         }
     }
 

@@ -33,8 +33,8 @@ use units::names::shown;
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// How often the leader's hint is given again while the leader stays, so that it counts whenever two hosts accept writes.
-const CONFIRM: Duration = Duration::from_secs(20);
-const _: () = assert!(CONFIRM.as_secs() * 2 < limits::HINT_HOLDS.as_secs(), "one answer may be missing");
+const CONFIRM: Duration = Duration::from_secs(5);
+const _: () = assert!(CONFIRM.as_secs() * 2 < limits::LEADER_HOLDS.as_secs(), "one answer may be missing");
 
 /// Receives all hints. Its watches end with the last clone.
 #[derive(Clone)]

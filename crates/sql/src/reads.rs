@@ -54,6 +54,12 @@ fn is_writing_system_function(folded: &[u8]) -> bool {
     matches!(
         folded,
         b"pg_notify"
+            | b"pg_terminate_backend"
+            | b"pg_cancel_backend"
+            | b"pg_reload_conf"
+            | b"pg_rotate_logfile"
+            | b"pg_wal_replay_pause"
+            | b"pg_wal_replay_resume"
             | b"pg_logical_emit_message"
             | b"pg_current_xact_id"
             | b"pg_create_restore_point"
@@ -65,7 +71,8 @@ fn is_writing_system_function(folded: &[u8]) -> bool {
             | b"pg_restore_attribute_stats"
             | b"pg_clear_relation_stats"
             | b"pg_clear_attribute_stats"
-    ) || folded.starts_with(b"pg_replication_")
+    ) || folded.starts_with(b"pg_stat_reset")
+        || folded.starts_with(b"pg_replication_")
         || folded.starts_with(b"pg_backup_")
         || folded.starts_with(b"pg_logical_slot_")
         || folded.ends_with(b"_replication_slot")

@@ -82,6 +82,9 @@ pub const OPENING_MAX: u32 = 4;
 pub const OPENING_PROCESS_MAX: usize = 32;
 pub const OPENING_SLOW: Duration = Duration::from_secs(1);
 
+/// How long logins are limited at a host that was lost, if there are not enough of them to end it.
+pub const RAMP_LASTS: Duration = Duration::from_secs(30);
+
 /// How long a host, or one of its addresses, may be silent to a connect before the next one is tried, where there is one: time for
 /// one of TCP's own repetitions, after 1 s. The last one has `server_connect_timeout`.
 pub const CONNECT_NEXT: Duration = Duration::from_secs(2);
@@ -96,8 +99,12 @@ pub const ROLE_PAUSE: Duration = Duration::from_secs(1);
 /// How long a host that was the primary is not tried where a standby is wanted. After that it may have been restarted as one.
 pub const ROLE_IS_KNOWN: Duration = Duration::from_secs(15);
 
-/// How long a hint about a primary counts.
+/// How long an administrator's hint about a primary counts, and Patroni is not believed about the same hosts.
 pub const HINT_HOLDS: Duration = Duration::from_secs(60);
+
+/// How long Patroni's word that a host leads counts, if it is not confirmed: shorter than the lease of a leader that has reached the store just before
+/// (`ttl` is 30 s by default, `loop_wait` 10 s), so that no other host can have been promoted meanwhile.
+pub const LEADER_HOLDS: Duration = Duration::from_secs(15);
 
 /// How long one of two hosts that accept writes must have failed before the other is written to.
 pub const DISPUTE_LASTS: Duration = Duration::from_secs(10);

@@ -322,6 +322,7 @@ fn go_through(
             _ => step.agenda.reconsider(conn),
         };
     }
+    session.stop_waiting(step.now);
     if let Passage::Refused(error) = passage {
         permits::give_up_passing(sessions, step, conn);
         let session = &mut sessions[conn];
@@ -331,7 +332,6 @@ fn go_through(
     } else if is_class {
         permits::pass_in(sessions, limiters, step, conn);
     }
-    sessions[conn].stop_waiting(step.now);
     step.agenda.reconsider(conn);
 }
 
