@@ -59,10 +59,11 @@ pub(crate) fn look(
     again
 }
 
-/// When to look again at a server that owes an answer since then: its host is asked after [`limits::SILENCE`], and it is closed after `timeout`.
+/// When to look again at a server that owes an answer since then: its host is asked after [`limits::SILENCE`] and each second from then on, and it is
+/// closed after `timeout`.
 fn due(now: Time, since: Time, timeout: Option<Duration>) -> Time {
     let steps = [Some(limits::SILENCE), timeout].into_iter().flatten().map(|span| since + span);
-    steps.filter(|at| *at > now).min().unwrap_or(now + limits::SILENCE)
+    steps.filter(|at| *at > now).chain([now + limits::SILENCE]).min().expect("one step is always there")
 }
 
 /// Since when a server that a client has, or had, owes an answer without a byte of it. One that is not read, as its client takes nothing, owes none.
