@@ -175,12 +175,12 @@ fn probed(rounds: &[Value]) -> Vec<String> {
     let value = Range::of(each.clone()).map(|range| range.median);
     vec![
         format!(
-            "| at rest, three hosts, none asked: of one core | {} | – | |",
+            "| at rest, three hosts, none asked: of one core (with the range, as in the next two) | {} | – | |",
             words(all(&|round| percent(round, "quiet")))
         ),
         format!("| the same, each asked once a second | {} | – | |", words(all(&|round| percent(round, "probed")))),
         format!(
-            "| what asking costs, for each host (median and range of the rounds) | {} | {PROBE_AT_MOST} % | {} |",
+            "| what asking costs, for each host | {} | {PROBE_AT_MOST} % | {} |",
             words(each),
             verdict(value, PROBE_AT_MOST)
         ),
