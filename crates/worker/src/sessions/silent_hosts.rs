@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use connections::databases::Address;
-use link::server::{CloseReason, Server, ServerState};
+use link::server::{Chore, CloseReason, Server, ServerState};
 use machine::Action;
 use machine::sabotage::{Fault, does};
 use units::{ConnId, Time, limits};
@@ -66,9 +66,15 @@ fn due(now: Time, since: Time, timeout: Option<Duration>) -> Time {
     steps.filter(|at| *at > now).chain([now + limits::SILENCE]).min().expect("one step is always there")
 }
 
-/// Since when a server that a client has, or had, owes an answer without a byte of it. One that is not read, as its client takes nothing, owes none.
+/// Since when a server that a client has, or had, or that is checked or reset for the next one, owes an answer without a byte of it. One that is not read, as its client takes nothing, owes none.
 fn owing_since(server: &Server) -> Option<Time> {
-    let is_used = matches!(server.state(), ServerState::Linked(_) | ServerState::Draining { .. });
+    let is_used = match server.state() {
+        ServerState::Linked(_) | ServerState::Draining { .. } => true,
+        // These have deadlines of their own.
+        ServerState::Busy(Chore::Setup | Chore::Role | Chore::Base | Chore::First) => false,
+        ServerState::Busy(_) => true,
+        _ => false,
+    };
     let owes = is_used && !server.ledger().is_clear() && server.flow().is_reading();
     owes.then(|| server.transaction().query_at().max(server.work().heard_at()))
 }
