@@ -368,7 +368,7 @@ mod tests {
             assert!(setting.doc.ends_with('.'), "{}", setting.name);
         }
         let pgbouncers = ROWS.iter().filter(|setting| setting.origin == Origin::PgBouncer);
-        assert_eq!((pgbouncers.count(), ROWS.len()), (100, 168), "PgBouncer's hundred, and ours");
+        assert_eq!((pgbouncers.count(), ROWS.len()), (100, 169), "PgBouncer's hundred, and ours");
     }
 
     #[test]
@@ -386,7 +386,7 @@ mod tests {
         }
         let (nothing, nobody) = (DatabaseSettings::default(), UserSettings::default());
         assert_eq!(Effective::new(&global, &database, &user), Effective::new(&global, &nothing, &nobody));
-        assert_eq!((DatabaseSettings::NAMES.len(), UserSettings::NAMES.len()), (18, 17));
+        assert_eq!((DatabaseSettings::NAMES.len(), UserSettings::NAMES.len()), (19, 18));
     }
 
     #[test]
