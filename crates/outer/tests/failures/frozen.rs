@@ -56,7 +56,7 @@ fn who_waits_for_an_answer_of_a_frozen_host_is_told_what_is_known_and_who_waits_
     assert_eq!([&mut writer, &mut waiter].map(|client| value(client, "select 1")), [(); 2].map(|()| Some("1".into())));
     let frozen = Frozen::new(&stage.cluster);
     assert_eq!(error(&mut writer, "insert into t values (1)"), "08007", "it may have been committed");
-    assert!(stage.pooler.log().contains("has not answered for 3 s"), "{}", stage.pooler.log());
+    eventually("the log says why", || stage.pooler.log().contains("has not answered for 3 s"));
     let waiting = thread::spawn(move || value(&mut waiter, "select 3"));
     eventually("it waits", || waits(&stage.pooler, "postgres") == "1");
     drop(frozen);
