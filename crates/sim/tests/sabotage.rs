@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use machine::sabotage::Sabotage;
 use settings::Fidelity;
+use sim::overrides::Overrides;
 use sim::run;
 use sim::sabotage::shows_as;
 use sim::wishes::Wishes;
@@ -60,11 +61,20 @@ fn is_caught_by(fault: Sabotage, seed: u64) -> bool {
     );
     let fidelity = hears.then_some(Fidelity::Transparent);
     // A server must travel.
-    let workers = matches!(fault, Sabotage::RejuvenateLent | Sabotage::LinkLentAnywhere).then_some(4);
+    let workers = match fault {
+        Sabotage::RejuvenateLent => Some(4),
+        Sabotage::LinkLentAnywhere => Some(2),
+        _ => None,
+    };
+    let mut set = Overrides::default();
+    if fault == Sabotage::LinkLentAnywhere {
+        // A smaller pool has one home: its servers stay.
+        set.add("default_pool_size=16").expect("a setting");
+    }
     let promises = PROMISED.contains(&fault);
     let hosts = OF_HOSTS.contains(&fault);
     let wishes =
-        Wishes { seed, classes, promises, hosts, fidelity, workers, sabotage: Some(fault), ..Wishes::default() };
+        Wishes { seed, classes, promises, hosts, fidelity, workers, set, sabotage: Some(fault), ..Wishes::default() };
     let failure = run::run(&wishes, false, false).failure;
     failure.is_some_and(|failure| shows_as(fault).contains(&failure.invariant))
 }

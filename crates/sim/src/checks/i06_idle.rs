@@ -13,6 +13,7 @@ use units::{PoolId, Time};
 use super::WorldView;
 use crate::course::{Finding, Stage};
 use crate::plan::Plan;
+use crate::plan::hosts::LATE_LOAN_US;
 use crate::promises::reserve;
 
 /// The extra time for opening a server beyond its timeouts: late letters, late rounds.
@@ -47,7 +48,8 @@ struct IdleRecord {
 
 /// The longest time of an exchange of mailboxes in this world: a letter each way, and the rounds that read them.
 pub(crate) fn exchange_us(plan: &Plan) -> u64 {
-    1_000 + if plan.weather.late > 0 { 20_000 } else { 200 }
+    let loan = if plan.late_loans > 0 { LATE_LOAN_US } else { 0 };
+    1_000 + loan + if plan.weather.late > 0 { 20_000 } else { 200 }
 }
 
 /// How often an exchange may have to be tried until it succeeds.

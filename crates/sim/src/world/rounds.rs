@@ -16,7 +16,7 @@ use crate::history::Manner;
 use crate::link::{LinkId, Peer};
 use crate::machines::Letter;
 use crate::network::Network;
-use crate::plan::hosts::Place;
+use crate::plan::hosts::{LATE_LOAN_US, Place};
 use crate::postgres::Postgres;
 use crate::random::Random;
 
@@ -426,11 +426,14 @@ impl World {
             course.fail(12, format!("mail to {to:?}, who does not exist"));
             return;
         };
-        let (mut late, random) = (course.plan.weather.late, &mut course.random);
-        if lend {
-            late = late.max(course.plan.late_loans);
-        }
-        let delay = if random.chance(late) { random.range(100, 10_000) } else { random.range(1, 60) };
+        let (late, loans, random) = (course.plan.weather.late, course.plan.late_loans, &mut course.random);
+        let delay = if lend && loans > 0 && random.chance(loans) {
+            random.range(100, LATE_LOAN_US)
+        } else if random.chance(late) {
+            random.range(100, 10_000)
+        } else {
+            random.range(1, 60)
+        };
         let at = pooler.machines.arrival(now, node, receiver, delay);
         checks.strangers.departed(node, receiver, &mail);
         let letter = Letter { from: node, at, mail, carrying: link, returned: false };
