@@ -33,6 +33,7 @@ use crate::limits::refusals;
 use crate::servers::{closed_servers, drains};
 use crate::sessions::lost_blocks::Cause;
 use crate::sessions::{hosts, lost_blocks, replicating, untouched_blocks, welcome};
+use crate::tables::cancels::refuse_first;
 use crate::tables::followups::SessionEnd;
 use crate::tables::owners::{Pools, Servers, Sessions};
 use crate::tables::step::Step;
@@ -132,6 +133,11 @@ pub(crate) fn server_lost(
     closed_servers::close_server(servers, pools, step, conn, why.clone());
     if let Some(loss) = loss {
         lost_blocks::go_on(sessions, servers, pools, step, session, (&loss, Some(&cause)));
+        // A block that was to begin again there is not tried at every server in turn.
+        let has_begun = sessions[session].has_begun();
+        if has_begun && refuse_first(step, session, &mut sessions[session], (cause.code(), &why.to_string())) {
+            refusals::lose_begun(sessions, step, session);
+        }
     } else if error_forwarded || in_answer {
         // The client has the error already, or is within a message that cannot be completed.
         step.agenda.end(session, SessionEnd::Dismissed(why.into()));
