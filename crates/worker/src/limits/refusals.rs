@@ -59,6 +59,7 @@ pub(crate) fn refuse_batch(
     messages: &[u8],
 ) {
     let session = &mut sessions[conn];
+    let error = error.clone().within_block(session.has_begun());
     step.actions.send_new(conn, |out| error.encode(out));
     match Header::parse(messages) {
         Ok(Some(header)) if matches!(header.tag, tag::QUERY | tag::FUNCTION_CALL) => {
@@ -154,9 +155,7 @@ pub(crate) fn refuse_request(
     let is_over = session.drop_request();
     let more = !session.incoming().inbox().is_empty();
     let status = session.status_after_refusal();
-    // A statement of a block cannot be sent again alone.
-    let hint = error.hint.clone().filter(|_| !session.has_begun());
-    let error = &RequestError { why: error.why.clone(), detail: error.detail.clone(), hint };
+    let error = error.clone().within_block(session.has_begun());
     step.actions.send_new(conn, |out| {
         error.encode(out);
         if is_over {

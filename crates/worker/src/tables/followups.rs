@@ -98,7 +98,7 @@ impl Fatal {
 }
 
 /// The error for a request.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct RequestError {
     pub(crate) why: RequestRefusal,
     pub(crate) detail: Option<String>,
@@ -106,6 +106,11 @@ pub(crate) struct RequestError {
 }
 
 impl RequestError {
+    /// Without the hint that it can be sent again, if it belongs to a transaction block: alone it cannot.
+    pub(crate) fn within_block(self, is_within: bool) -> RequestError {
+        RequestError { hint: self.hint.filter(|_| !is_within), ..self }
+    }
+
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
         let (code, message, detail) = (self.why.code(), &self.why.to_string(), self.detail.as_deref());
         ErrorResponse { severity: "ERROR", code, message, detail, hint: self.hint.as_deref() }.encode(out);
