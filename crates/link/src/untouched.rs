@@ -24,8 +24,9 @@ use crate::resendable::BegunBlock;
 use crate::server::{Answerer, Expect, Server};
 use crate::session::Session;
 
-/// What PostgreSQL answers.
-const TAGS: [&[u8]; 2] = [b"BEGIN\0", b"START TRANSACTION\0"];
+/// The length of what PostgreSQL answers to BEGIN. No message that it sends unasked is as short. START TRANSACTION is answered with 23 bytes, as
+/// many as a notification may have: there nothing follows from the length.
+const TAGGED_LEN: u64 = HEADER_LEN as u64 + b"BEGIN\0".len() as u64;
 
 /// How far such a block had come when its server was lost.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -128,9 +129,7 @@ pub fn untouched(server: &Server, session: &Session) -> Option<Untouched> {
             // The fast case passes the tag on without a look.
             match server.lease.tally.bytes().checked_sub(server.begin.sent_before)? {
                 0 => Some(Untouched::Unanswered),
-                sent if TAGS.iter().any(|tag| sent == (HEADER_LEN + tag.len()) as u64) => {
-                    Some(Untouched::Begun { is_ready: false })
-                }
+                TAGGED_LEN => Some(Untouched::Begun { is_ready: false }),
                 _ => None,
             }
         }
