@@ -32,7 +32,7 @@ pub(crate) fn happen(course: &mut Course, postgres: &mut Postgres, pooler: &mut 
 pub(crate) fn end(course: &mut Course, postgres: &mut Postgres) {
     postgres.recover();
     // The weather becomes fair too: what is still to be sent arrives whole.
-    (course.plan.weather.pieces, course.plan.weather.late, course.plan.late_loans) = (0, 0, 0);
+    (course.plan.weather.pieces, course.plan.weather.late) = (0, 0);
 }
 
 fn one_dies(course: &mut Course, postgres: &mut Postgres, pooler: &mut Pooler) {

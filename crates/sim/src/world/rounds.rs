@@ -426,8 +426,10 @@ impl World {
             course.fail(12, format!("mail to {to:?}, who does not exist"));
             return;
         };
-        let (late, loans, random) = (course.plan.weather.late, course.plan.late_loans, &mut course.random);
-        let delay = if lend && loans > 0 && random.chance(loans) {
+        // What is on its way when closing time comes is still late: the plan keeps how late loans may be.
+        let loans = if lend && course.is_working() { course.plan.late_loans } else { 0 };
+        let (late, random) = (course.plan.weather.late, &mut course.random);
+        let delay = if loans > 0 && random.chance(loans) {
             random.range(100, LATE_LOAN_US)
         } else if random.chance(late) {
             random.range(100, 10_000)
