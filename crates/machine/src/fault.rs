@@ -67,6 +67,8 @@ pub enum Sabotage {
     ForgetLostBlock,
     /// With retry_reads, what may write is sent again too (breaks I24).
     RetryWrites,
+    /// A client whose commit may have been lost with its server is told so as if it had not been (breaks I27).
+    DenyCommits,
     /// In such a block ROLLBACK TO a savepoint succeeds, as if the savepoint were there (breaks I26).
     KeepSavepoints,
     /// A server that was lent is not compared with the decision about the primary (breaks I20).
@@ -85,7 +87,7 @@ pub enum Sabotage {
 
 #[cfg(debug_assertions)]
 impl Sabotage {
-    pub const ALL: [Sabotage; 38] = [
+    pub const ALL: [Sabotage; 39] = [
         Sabotage::ReleaseAtFirstReady,
         Sabotage::ForwardLateCancel,
         Sabotage::LoseLentServer,
@@ -117,6 +119,7 @@ impl Sabotage {
         Sabotage::TakeAnyRole,
         Sabotage::ForgetLostBlock,
         Sabotage::RetryWrites,
+        Sabotage::DenyCommits,
         Sabotage::KeepSavepoints,
         Sabotage::LinkLentAnywhere,
         Sabotage::ForgetTimelines,
@@ -156,6 +159,7 @@ pub enum Fault {
     TakeAnyRole,
     ForgetLostBlock,
     RetryWrites,
+    DenyCommits,
     KeepSavepoints,
     LinkLentAnywhere,
     ForgetTimelines,

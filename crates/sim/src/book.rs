@@ -3,6 +3,7 @@
 //! Mostly the twin runs a statement first; where a cancel may interrupt it, the server does. The second one compares.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::RangeInclusive;
 
 use crate::state::Moment;
 use crate::statement::Mark;
@@ -30,8 +31,9 @@ type Point = (u32, Step);
 struct Page {
     twin: BTreeMap<Point, Moment>,
     servers: BTreeMap<Point, (Moment, String)>,
-    /// The statements whose effects a server has committed, newest last.
+    /// The statements whose effects a server has committed, newest last, and those whose effects the twin has.
     committed: BTreeSet<u32>,
+    owed: BTreeSet<u32>,
     /// The last statement that began a block at a server, or ran alone and read.
     begun: Option<u32>,
     /// The last statement that a server ran. If an earlier one comes again, the pooler has repeated it.
@@ -90,6 +92,28 @@ impl Book {
             let text = format!("{} was executed twice", mark.text());
             self.complaint = Some(Complaint { invariant: 24, text });
         }
+    }
+
+    /// The twin has committed what this statement has done: so must a server, before the client is told (I27).
+    pub fn twin_committed(&mut self, mark: Mark) {
+        let page = self.pages.entry(mark.client).or_default();
+        page.owed.insert(mark.number);
+        if page.owed.len() > MOMENTS_MAX {
+            page.owed.pop_first();
+        }
+    }
+
+    /// The first of these statements of a client that a server has committed, if there is one.
+    #[must_use]
+    pub fn committed_among(&self, client: u32, statements: RangeInclusive<u32>) -> Option<u32> {
+        self.pages.get(&client)?.committed.range(statements).next().copied()
+    }
+
+    /// The first of these statements of a client that its twin has committed, and no server.
+    #[must_use]
+    pub fn missing_among(&self, client: u32, statements: RangeInclusive<u32>) -> Option<u32> {
+        let page = self.pages.get(&client)?;
+        page.owed.range(statements).find(|number| !page.committed.contains(number)).copied()
     }
 
     /// A server begins a block with this statement, or reads with it alone.

@@ -36,6 +36,7 @@ pub fn shows_as(fault: Sabotage) -> &'static [u8] {
         Sabotage::ForgetLostBlock | Sabotage::KeepSavepoints => &[11, 26],
         // The client that was sent an answer behind a lost one may notice, too.
         Sabotage::RetryWrites => &[24],
+        Sabotage::DenyCommits => &[27],
         Sabotage::LinkLentAnywhere => &[20],
         Sabotage::ForgetTimelines => &[21],
         // A standby is chosen, and its servers are refused as what they are.

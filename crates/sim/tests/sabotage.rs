@@ -57,7 +57,11 @@ fn is_caught_by(fault: Sabotage, seed: u64) -> bool {
     // In most worlds sessions are not followed.
     let hears = matches!(
         fault,
-        Sabotage::UnlistenForAll | Sabotage::WithholdNews | Sabotage::CancelCommits | Sabotage::RetryWrites
+        Sabotage::UnlistenForAll
+            | Sabotage::WithholdNews
+            | Sabotage::CancelCommits
+            | Sabotage::RetryWrites
+            | Sabotage::DenyCommits
     );
     let fidelity = hears.then_some(Fidelity::Transparent);
     // A server must travel.

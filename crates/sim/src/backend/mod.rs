@@ -375,8 +375,13 @@ impl Backend {
 
     fn commit(&mut self) {
         let has_done = std::mem::take(&mut self.has_done);
-        if self.judge.judges() {
-            has_done.into_iter().for_each(|mark| self.session.book().borrow_mut().committed(mark));
+        let book = self.session.book();
+        for mark in has_done {
+            if self.judge.judges() {
+                book.borrow_mut().committed(mark);
+            } else {
+                book.borrow_mut().twin_committed(mark);
+            }
         }
     }
 

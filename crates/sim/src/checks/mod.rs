@@ -24,6 +24,8 @@
 //! | I21 calm | `i21_calm`: each decision about a primary |
 //! | I22 held | `i22_held`: who waits, while no host can be used and when one can |
 //! | I23 silent | `i23_silent`: servers at a frozen host, and those that are closed as theirs does not answer |
+//! | I24 once, I27 honest | in `book` and `client/outcomes`: what servers have committed, and what the client was told |
+//! | I26 lost blocks | in `client/answers`: nothing of a block whose server is lost is executed |
 
 pub(crate) mod i01_one_link;
 pub(crate) mod i04_cancels;

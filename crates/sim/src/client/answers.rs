@@ -110,9 +110,11 @@ impl Client {
             self.judge_lost_block(message, body)?;
         }
         if is_lost {
-            return self.after_loss(message, body, census);
+            self.after_loss(message, body, census)?;
+        } else {
+            self.answer(message, body, facts, plan, census)?;
         }
-        self.answer(message, body, facts, plan, census)
+        self.talk.outcomes.received(message, body)
     }
 
     /// A message that the twin must send as well.

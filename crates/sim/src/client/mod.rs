@@ -16,6 +16,7 @@ mod identity;
 mod login;
 mod memory;
 mod news;
+mod outcomes;
 pub(crate) mod replica;
 mod socket;
 mod talk;
@@ -43,6 +44,7 @@ pub use console::Console;
 pub use habits::{Habits, Nowhere};
 pub use identity::Identity;
 use news::News;
+use outcomes::Outcomes;
 use replica::Replica;
 use talk::Talk;
 use turn::{ClientWork, Turn};
@@ -156,13 +158,14 @@ impl Client {
         let database = &plan.databases[who.database];
         let twin = Twin::new(Shared::new(Rc::clone(book)), &who.login, database.begins, database.defaults);
         let may_be_struck = habits.may_be_cancelled || overdue || deadline_ms > 0;
+        let outcomes = Outcomes::new(book, number, who.followed);
         Client {
             link,
             who,
             habits,
             phase: ClientPhase::Starting { asked_for_tls: false },
             since: now,
-            talk: Talk::new(number, twin, deadline_ms, may_be_struck),
+            talk: Talk::new(number, twin, outcomes, deadline_ms, may_be_struck),
             overdue,
             cancels: Cancels::default(),
             console: console.map(Box::new),

@@ -4,6 +4,7 @@ use wire::HEADER_LEN;
 use wire::backend::Status;
 use wire::frontend::{self, Bind, Execute, Parse, tag};
 
+use super::outcomes::Outcomes;
 use super::socket::Socket;
 use super::twin::Twin;
 use crate::statement::Mark;
@@ -18,12 +19,13 @@ pub(super) struct Talk {
     /// A cancel may interrupt what it has sent, so it sends one unit at a time.
     may_be_struck: bool,
     pub(super) twin: Twin,
+    pub(super) outcomes: Outcomes,
     pub(super) socket: Socket,
 }
 
 impl Talk {
-    pub(super) fn new(number: u32, twin: Twin, deadline_ms: u32, may_be_struck: bool) -> Talk {
-        Talk { number, marks: 0, deadline_ms, may_be_struck, twin, socket: Socket::default() }
+    pub(super) fn new(number: u32, twin: Twin, outcomes: Outcomes, deadline_ms: u32, may_be_struck: bool) -> Talk {
+        Talk { number, marks: 0, deadline_ms, may_be_struck, twin, outcomes, socket: Socket::default() }
     }
 
     pub(super) fn marks(&self) -> u32 {
@@ -55,7 +57,9 @@ impl Talk {
         let start = outbox.len();
         encode(outbox);
         debug_assert_eq!(outbox[start], message);
-        self.twin.send(message, &outbox[start + HEADER_LEN..], self.may_be_struck);
+        let body = &outbox[start + HEADER_LEN..];
+        self.outcomes.sent(message, body, self.twin.status(), self.marks);
+        self.twin.send(message, body, self.may_be_struck);
     }
 
     pub(super) fn query(&mut self, text: &str) {

@@ -9,6 +9,7 @@ use link::pool::Rules;
 use link::request_refusal::RequestRefusal;
 use link::server::{Before, CloseReason, Server};
 use link::session::SessionState;
+use machine::Settings;
 use machine::sabotage::{Fault, does};
 use settings::LossCode;
 use units::ConnId;
@@ -29,19 +30,22 @@ pub(crate) struct Cause {
     host: String,
     before: Option<Before>,
     shows_own: bool,
+    /// Planted: what may have been committed is not told as such.
+    denies: bool,
 }
 
 impl Cause {
     /// `code`: PostgreSQL's own, or the pooler's.
-    pub(crate) fn new(server: &Server, rules: &Rules, code: SqlState, why: CloseReason) -> Cause {
+    pub(crate) fn new(server: &Server, rules: &Rules, settings: &Settings, code: SqlState, why: CloseReason) -> Cause {
         let shows_own = rules.loss_code() == LossCode::Server;
-        Cause { shows_own, code, why, host: words_of_host(server.identity().host()), before: before(server) }
+        let denies = does(settings, Fault::DenyCommits);
+        Cause { shows_own, denies, code, why, host: words_of_host(server.identity().host()), before: before(server) }
     }
 
     /// The SQLSTATE where something may have been committed: unknown, whatever PostgreSQL or the pooler had to say. An answer that is too long for the
     /// pooler has a code of its own.
     pub(crate) fn code_in_doubt(&self) -> SqlState {
-        let is_own = self.code == sqlstate::PROGRAM_LIMIT_EXCEEDED;
+        let is_own = self.code == sqlstate::PROGRAM_LIMIT_EXCEEDED || self.denies;
         if is_own { self.code } else { sqlstate::TRANSACTION_RESOLUTION_UNKNOWN }
     }
 

@@ -116,7 +116,7 @@ pub(crate) fn server_lost(
     let loss = lookups::outlives(sessions, pools, server, session);
     let kept = sessions[session].tracker().map(|tracker| tracker.pinning.pins());
     let why = why.with(kept.unwrap_or_default());
-    let cause = Cause::new(server, pools[server.pool()].rules(), code, why.clone());
+    let cause = Cause::new(server, pools[server.pool()].rules(), &step.plan.settings, code, why.clone());
     let code = if server.may_commit() { cause.code_in_doubt() } else { code };
     // What PostgreSQL or the pooler ends on purpose is not begun again.
     if loss.is_some() && is_loss(cause.code()) {
