@@ -314,7 +314,7 @@ impl Ledger {
         self.owed.push(Entry { access: commits_with(sync, batch), ..sync });
     }
 
-    fn sent_as(&mut self, mut entry: Entry) -> bool {
+    fn sent_as(&mut self, entry: Entry) -> bool {
         let expect = entry.expect;
         if self.copying.is_open() {
             return self.sent_in_copy(entry);
@@ -334,9 +334,15 @@ impl Ledger {
         }
         match expect {
             Expect::CopyEnd if self.owed.is_empty() => return false,
+            // Nearly every one: nothing ran before it in its batch.
+            Expect::Query if self.batch.is_none() && entry.owner != Answerer::Nobody => {
+                (self.open, self.ran) = (false, false);
+            }
             Expect::Sync | Expect::Query => {
                 (self.open, self.ran) = (false, false);
-                entry.access = commits_with(entry, self.batch.take());
+                let access = commits_with(entry, self.batch.take());
+                self.owed.push(Entry { access, ..entry });
+                return true;
             }
             Expect::Execute => {
                 (self.open, self.ran) = (true, true);

@@ -235,7 +235,7 @@ impl Reading {
     }
 
     /// Whether it may write or commit.
-    #[inline]
+    #[inline(always)]
     pub fn access(self) -> Access {
         const UNCLEAR: Marks = union(&[Marks::UNKNOWN, Marks::CHAIN, Marks::ALONE]);
         const ENDING: Marks = union(&[Marks::COMMIT, Marks::ROLLBACK, Marks::TWO_PHASE]);
