@@ -434,9 +434,9 @@ impl Tables {
 
     fn deadline_reached(&mut self, step: &mut Step<'_>) {
         admission::tidy_limits(self, step);
-        if self.clock.look_at <= step.now {
+        if self.clock.look_at.is_some_and(|at| at <= step.now) {
             let Tables { sessions, servers, pools, clock, .. } = self;
-            clock.look_at = silent_hosts::look(sessions, servers, pools, step).unwrap_or(Time::NEVER);
+            clock.look_at = silent_hosts::look(sessions, servers, pools, step);
         }
         step.agenda.then(Stage::Deadlines);
     }
@@ -501,8 +501,11 @@ impl machine::Machine for Worker {
             return None;
         }
         let Tables { clock, limiters, .. } = &self.tables;
-        let next = clock.deadlines.next().map_or(clock.look_at, |next| next.min(clock.look_at));
-        let next = (next != Time::NEVER).then_some(next);
+        let next = match (clock.deadlines.next(), clock.look_at) {
+            (Some(next), Some(look_at)) => Some(next.min(look_at)),
+            (next, None) => next,
+            (None, look_at) => look_at,
+        };
         if limiters.next_at().is_none() && !self.plan.stopping.walks() {
             return next;
         }

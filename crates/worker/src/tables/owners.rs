@@ -82,21 +82,15 @@ pub(crate) struct Pools {
 }
 
 /// Timers.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Clock {
     pub(crate) deadlines: Deadlines,
     /// The sessions and servers that can move to another process, or are to end, are looked for in this order.
     pub(crate) walk: Walk,
-    /// When servers that owe an answer are looked at next. Never: there was none at the last look, and no event since.
-    pub(crate) look_at: Time,
+    /// When servers that owe an answer are looked at next. `None`: there was none at the last look, and no event since.
+    pub(crate) look_at: Option<Time>,
     /// The steps so far.
     pub(crate) steps: u64,
-}
-
-impl Default for Clock {
-    fn default() -> Clock {
-        Clock { deadlines: Deadlines::default(), walk: Walk::default(), look_at: Time::NEVER, steps: 0 }
-    }
 }
 
 impl Clock {
@@ -104,8 +98,8 @@ impl Clock {
     #[inline(always)]
     pub(crate) fn note_event(&mut self, now: Time) {
         self.walk.note_change();
-        if self.look_at == Time::NEVER {
-            self.look_at = now + limits::SILENCE;
+        if self.look_at.is_none() {
+            self.look_at = Some(now + limits::SILENCE);
         }
     }
 }
