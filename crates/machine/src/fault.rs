@@ -67,7 +67,7 @@ pub enum Sabotage {
     ForgetLostBlock,
     /// With retry_reads, what may write is sent again too (breaks I24).
     RetryWrites,
-    /// A client whose commit may have been lost with its server is told so as if it had not been (breaks I27).
+    /// A client whose COMMIT was under way when its server was lost gets 08006, as if nothing could have been committed (breaks I27).
     DenyCommits,
     /// In such a block ROLLBACK TO a savepoint succeeds, as if the savepoint were there (breaks I26).
     KeepSavepoints,

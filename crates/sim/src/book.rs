@@ -94,7 +94,7 @@ impl Book {
         }
     }
 
-    /// The twin has committed what this statement has done: so must a server, before the client is told (I27).
+    /// The twin has committed the effects of this statement. A server must have committed them before the client gets the answer (I27).
     pub fn twin_committed(&mut self, mark: Mark) {
         let page = self.pages.entry(mark.client).or_default();
         page.owed.insert(mark.number);

@@ -1,12 +1,12 @@
-//! What a client is told of its transactions, against what servers have committed of them (I27):
+//! Compares the answers that a client gets for its transactions with the commits of the servers (I27):
 //!
-//! | it is told | then |
+//! | answer | commits |
 //! |---|---|
 //! | no error | everything that a direct connection would have committed is committed |
 //! | an error that is not 08007 | nothing is committed |
 //! | 08007, unknown | anything; but something may have been committed by a request that was under way with it |
 //!
-//! Not seen: a commit at a primary whose standby is promoted without it. The pooler cannot know of that.
+//! A commit at a primary whose standby is promoted without it counts as a commit: the pooler cannot know that it is lost.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -23,7 +23,7 @@ use crate::course::Finding;
 struct Sent {
     /// The number of its last statement.
     last: u32,
-    /// It may commit something.
+    /// The request may commit something.
     may_commit: bool,
 }
 
@@ -73,7 +73,7 @@ impl Outcomes {
     /// A message has come.
     ///
     /// # Errors
-    /// The client was told something else than what has happened.
+    /// The answer does not match what the servers have committed.
     pub(super) fn received(&mut self, message: u8, body: &[u8]) -> Result<(), Finding> {
         match message {
             tag::ERROR => self.failed(body),

@@ -15,8 +15,7 @@ use crate::random::Random;
 /// How many hosts a database has where it has several.
 pub(crate) const HOSTS: usize = 2;
 
-/// How long a server that is lent may be on its way where loans are late, in microseconds: its receiver may have been told of another primary
-/// meanwhile.
+/// The longest time that a lent server is on its way where loans are late, in microseconds. Another primary may be decided meanwhile.
 pub(crate) const LATE_LOAN_US: u64 = 100_000;
 
 /// The first port of the first hosts, and how far the others are from them.

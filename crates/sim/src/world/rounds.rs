@@ -426,7 +426,7 @@ impl World {
             course.fail(12, format!("mail to {to:?}, who does not exist"));
             return;
         };
-        // What is on its way when closing time comes is still late: the plan keeps how late loans may be.
+        // A loan that is on its way at closing time may still be late, so the plan keeps its setting (I6).
         let loans = if lend && course.is_working() { course.plan.late_loans } else { 0 };
         let (late, random) = (course.plan.weather.late, &mut course.random);
         let delay = if loans > 0 && random.chance(loans) {

@@ -30,7 +30,7 @@ pub(crate) struct Cause {
     host: String,
     before: Option<Before>,
     shows_own: bool,
-    /// Planted: what may have been committed is not told as such.
+    /// A planted fault: a request that may have been committed gets the error of one that was not.
     denies: bool,
 }
 
