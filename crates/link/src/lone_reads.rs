@@ -31,7 +31,7 @@ impl Link<'_> {
         if !is_first || messages.len() > limits::CHUNK_LEN_MAX || !is_one_request(messages) {
             return;
         }
-        if session.incoming.is_sent_again {
+        if session.facts.retries > 0 {
             return;
         }
         server.request.messages.extend_from_slice(messages);
@@ -41,10 +41,8 @@ impl Link<'_> {
 }
 
 /// The messages were read: what waits in the inbox was not sent.
-pub fn request_was_read(session: &mut Session, server: &mut Server) {
+pub fn request_was_read(session: &Session, server: &mut Server) {
     if server.request.messages.is_empty() {
-        // One that was sent again is on its way, and no more of it waits.
-        session.incoming.is_sent_again &= !session.incoming.inbox().is_empty();
         return;
     }
     if !session.incoming.is_between() {
@@ -69,7 +67,7 @@ pub fn send_again(server: &Server, session: &mut Session, sends_writes: bool) ->
     match &ledger.requests()[..] {
         [request] if (request.access == Access::ReadOnly || sends_writes) && !request.is_open => {
             session.incoming.put_first(&kept.messages);
-            session.incoming.is_sent_again = true;
+            session.facts.retries = 1;
             true
         }
         _ => false,

@@ -61,6 +61,7 @@ pub fn moved(session: &Session, cancel_pid: i32, tracked: &Tracked) -> Option<Mo
             inbox: session.incoming.inbox.clone(),
             skip: session.incoming.skip,
             is_skipping: session.incoming.skipping,
+            retries: session.facts.retries,
         },
         waiting,
         reports_limits: session.facts.claim.reports_limits,
@@ -124,8 +125,9 @@ pub fn arrived(now: Time, name: ConnId, pool: PoolId, moved: MovedSession, cache
     session.reset_to = reset_to.map(|first| caches.interned.intern(first));
     session.confirmed = moved.confirmed;
     session.request_at = moved.request_at;
-    let MovedIncoming { inbox, skip, is_skipping } = moved.incoming;
-    session.incoming = Incoming { inbox, skip, rest: Rest::Discard, skipping: is_skipping, is_sent_again: false };
+    let MovedIncoming { inbox, skip, is_skipping, retries } = moved.incoming;
+    session.incoming = Incoming { inbox, skip, rest: Rest::Discard, skipping: is_skipping };
+    session.facts.retries = retries;
     session.statements = ClientStatements { names, unnamed };
     if let Some((since, _)) = moved.waiting {
         session.facts.claim.admission = Admission::HasWaited { since };

@@ -394,6 +394,9 @@ fn ready(answers: &mut Answers<'_>, status: Status) -> Result<(), Broken> {
         if answers.server.facts.cancel.is_requested {
             answers.server.facts.cancel.is_requested = false;
         }
+        if let Some((_, session)) = &mut answers.session {
+            session.end_retries();
+        }
         if status == Status::Idle {
             // By commit or rollback: the server has reported what that has changed.
             if answers.server.facts.effects.before.is_some() {
@@ -403,8 +406,11 @@ fn ready(answers: &mut Answers<'_>, status: Status) -> Result<(), Broken> {
         }
         overdue::count_query(answers, status);
     }
+    // If what came before it was refused, the block does not begin here.
+    let is_refused = answers.findings.words.as_ref().is_some_and(|words| words.replay_error.is_some());
     if owner == Some(Answerer::Begin)
         && status == Status::InTransaction
+        && !is_refused
         && let Some((_, session)) = &mut answers.session
     {
         session.take_begun();

@@ -34,6 +34,8 @@ impl Special {
 
     /// It is in a transaction block that no server has begun yet.
     pub const BEGUN: Special = Special(1 << 11);
+    /// Its request is sent again, since a server was lost.
+    pub const RETRIED: Special = Special(1 << 13);
 
     // Of servers.
     /// The client's messages wait.

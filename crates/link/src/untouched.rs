@@ -8,6 +8,9 @@
 //!     sent                                         behind the same BEGIN, whose answer it does not get
 //! ```
 //!
+//! A server that is lost at its first BEGIN may be the end of each one that logs in, as with a pooler behind this one whose PostgreSQL is down. So of
+//! such servers BEGIN is sent to a few only ([`limits::BEGIN_RETRIES`]).
+//!
 //! The text of BEGIN is noted at its server, in a buffer that each of its links uses again. Whether anything was sent since follows from the number of
 //! answers that the server has ever owed, so statements that are no BEGIN cost nothing here.
 
@@ -111,7 +114,12 @@ fn behind_bind<'a>(messages: &'a [u8], statement: &[u8]) -> Option<&'a [u8]> {
 /// How far the client's transaction block had come, if nothing but its BEGIN was sent. The server is lost.
 #[must_use]
 pub fn untouched(server: &Server, session: &Session) -> Option<Untouched> {
-    if session.is_torn() || server.ledger.is_doubtful() {
+    // A cancel request is lost with the server, and its client wants no more of the block.
+    if session.is_torn()
+        || server.ledger.is_doubtful()
+        || server.facts.cancel.is_any()
+        || has_retried_enough(server, session)
+    {
         return None;
     }
     if session.facts.begun.is_some() {
@@ -119,8 +127,7 @@ pub fn untouched(server: &Server, session: &Session) -> Option<Untouched> {
         return Some(Untouched::Begun { is_ready: true });
     }
     let is_last = server.ledger.owed_ever() == server.begin.owed_ever;
-    // A cancel request is lost with the server, and its client wants no more of the block.
-    if !is_last || server.facts.cancel.is_any() || !sql::begins_transaction(&server.begin.text) {
+    if !is_last || !sql::begins_transaction(&server.begin.text) {
         return None;
     }
     match (&server.ledger.requests()[..], server.transaction.status) {
@@ -137,8 +144,20 @@ pub fn untouched(server: &Server, session: &Session) -> Option<Untouched> {
     }
 }
 
+/// Whether nobody but this session has used the server.
+fn is_new(server: &Server) -> bool {
+    server.work.uses <= 1
+}
+
+fn has_retried_enough(server: &Server, session: &Session) -> bool {
+    is_new(server) && session.facts.retries >= limits::BEGIN_RETRIES
+}
+
 /// Keeps what is needed to begin the block again. `error`: an ErrorResponse, for the client if the block cannot begin anywhere.
 pub fn keep(server: &Server, session: &mut Session, untouched: Untouched, error: Vec<u8>) {
+    if is_new(server) && (untouched == Untouched::Unanswered || session.has_begun()) {
+        session.facts.retries += 1;
+    }
     match untouched {
         Untouched::Unanswered => {
             let mut begin = Vec::new();
@@ -185,7 +204,11 @@ impl Session {
 
     /// The block does not begin anywhere.
     pub fn take_begun(&mut self) -> Option<Box<BegunBlock>> {
-        if self.facts.begun.is_some() { self.facts.begun.take() } else { None }
+        if self.facts.begun.is_none() {
+            return None;
+        }
+        self.end_retries();
+        self.facts.begun.take()
     }
 
     /// What its client is told to be in, if a request of its fails that no server has seen.

@@ -37,6 +37,7 @@ impl Session {
 
     /// Drops the session's first request. True: that was all of it; otherwise it is skipped up to its Sync.
     pub fn drop_request(&mut self) -> bool {
+        self.end_retries();
         // There is no request yet.
         let Ok(Some(header)) = Header::parse(&self.incoming.inbox) else { return true };
         if !matches!(header.tag, tag::QUERY | tag::FUNCTION_CALL) {

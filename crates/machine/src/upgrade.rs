@@ -100,6 +100,9 @@ pub struct MovedIncoming {
     /// Bytes of a message to come that are thrown away.
     pub skip: u32,
     pub is_skipping: bool,
+    /// How often its first request was sent again after a server was lost.
+    #[serde(default)]
+    pub retries: u8,
 }
 
 /// The servers of one database that a process has.

@@ -257,6 +257,9 @@ pub const PORTALS_MAX: usize = 1024;
 /// Names and texts of SQL's PREPARE that are kept of one session; beyond it, the session keeps its server.
 pub const PREPARED_LEN_MAX: usize = 4 * 1024 * 1024;
 
+/// How often BEGIN is sent again after a server was lost that had been used for nothing else.
+pub const BEGIN_RETRIES: u8 = 2;
+
 /// A longer BEGIN, with its comments, is not kept to be sent again: each server has room for one.
 pub const BEGIN_LEN_MAX: usize = 1024;
 

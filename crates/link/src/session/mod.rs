@@ -57,15 +57,18 @@ pub struct SessionFacts {
     pub(crate) claim: Claim,
     /// Present while it is in a transaction block that no server has begun, since the one that had is lost.
     pub(crate) begun: Option<Box<BegunBlock>>,
+    /// How often the request under way, or the first that waits, was sent again after a server was lost, as far as that is limited. A BEGIN of the pooler's counts.
+    pub(crate) retries: u8,
 }
 
 impl Facts for SessionFacts {
     fn special(&self) -> Special {
-        let SessionFacts { flow, tracker, claim, begun } = self;
+        let SessionFacts { flow, tracker, claim, begun, retries } = self;
         Special::CLIENT_PAUSED.if_so(!flow.is_reading() || !flow.is_clear())
             | Special::TRACKED.if_so(tracker.is_some())
             | Special::LIMITED.if_so(claim.admission != Admission::Not || claim.permits.is_some())
             | Special::BEGUN.if_so(begun.is_some())
+            | Special::RETRIED.if_so(*retries > 0)
     }
 }
 
@@ -110,17 +113,12 @@ impl Session {
                     begun_deadline_ms: deadline_ms,
                 },
                 begun: None,
+                retries: 0,
             }),
             request_at: now,
             progress_at: now,
             armed: Armed::default(),
-            incoming: Incoming {
-                inbox: Vec::new(),
-                skip: 0,
-                rest: Rest::Discard,
-                skipping: false,
-                is_sent_again: false,
-            },
+            incoming: Incoming { inbox: Vec::new(), skip: 0, rest: Rest::Discard, skipping: false },
             statements: ClientStatements { names: None, unnamed: None },
             last_statement: StatementRow::NONE,
         }
@@ -142,6 +140,14 @@ impl Session {
             user: Some(self.identity.user.clone()),
             peer: self.identity.peer,
             application: name.map(|name| String::from_utf8_lossy(name).into()),
+        }
+    }
+
+    /// The request that was sent again is answered, or refused.
+    #[inline]
+    pub fn end_retries(&mut self) {
+        if self.facts.retries > 0 {
+            self.facts.retries = 0;
         }
     }
 
@@ -199,14 +205,15 @@ mod tests {
                 reports_limits: false,
                 begun_deadline_ms: 0,
             };
-            SessionFacts { flow: Flow::default(), tracker: None, claim, begun: None }
+            SessionFacts { flow: Flow::default(), tracker: None, claim, begun: None, retries: 0 }
         };
         type Case = (Special, fn(&mut SessionFacts));
-        let cases: [Case; 6] = [
+        let cases: [Case; 7] = [
             (Special::CLIENT_PAUSED, |facts| facts.flow.keep(b"x", Vec::new)),
             (Special::CLIENT_PAUSED, |facts| _ = facts.flow.watch(false)),
             (Special::TRACKED, |facts| facts.tracker = Some(Box::default())),
             (Special::BEGUN, |facts| facts.begun = Some(BegunBlock::new(b"begin", Vec::new()))),
+            (Special::RETRIED, |facts| facts.retries = 1),
             (Special::LIMITED, |facts| facts.claim.wait(1)),
             (Special::LIMITED, |facts| _ = facts.claim.ensure_permits(Time(1), Time(1))),
         ];

@@ -24,8 +24,6 @@ pub struct Incoming {
     pub(crate) rest: Rest,
     /// A batch was refused: its messages up to the Sync are discarded.
     pub(crate) skipping: bool,
-    /// The first request in the inbox was sent to a server that is lost.
-    pub(crate) is_sent_again: bool,
 }
 
 impl Incoming {

@@ -3,6 +3,7 @@
 use link::copying::error_within;
 use link::end_reason::EndReason;
 use link::findings::{Astray, Words};
+use link::loss::Told;
 use link::role_resets;
 use link::server::CloseReason;
 use units::ConnId;
@@ -95,12 +96,15 @@ fn replay_refused(
     let words = String::from_utf8_lossy(fields.message().unwrap_or(b"parameters refused")).into_owned();
     let server = &servers[server_id];
     let is_held = sessions[conn].is_confirmed() && server.hold().is_on();
-    if is_held && lookups::outlives(sessions, pools, server, conn).is_some_and(|loss| loss.is_none()) {
+    let has_begun = sessions[conn].has_begun();
+    if is_held && lookups::outlives(sessions, pools, server, conn).is_some_and(|loss| loss.is_none() || has_begun) {
         let session = &mut sessions[conn];
         let reset = role_resets::role_reset(session, step.caches);
         if reset.is_some() || refuse_first(step, conn, session, (code, &words)) {
             lost_servers::leave_server(sessions, servers, pools, step, server_id);
-            refusals::lose_begun(sessions, step, conn);
+            // A role that is given up has brought the client no answer yet.
+            let told = if reset.is_some() { Told::Nothing } else { Told::Lost };
+            refusals::lose_begun(sessions, step, conn, told);
             let tracker = sessions[conn].tracker_mut();
             if let Some((reset, tracker)) = reset.zip(tracker) {
                 tracker.journal.forget_role(reset);

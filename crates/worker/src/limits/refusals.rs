@@ -21,10 +21,12 @@ use queueing::limiting::limiter::LimitError;
 use queueing::refusals::{News, Reason};
 use units::ConnId;
 use units::deadline::Owner;
+use wire::backend::ErrorResponse;
 use wire::frontend::tag;
-use wire::{Header, backend};
+use wire::{Header, SqlState, backend};
 
 use crate::limits::{permits, pin_queue};
+use crate::tables::cancels::refuse_first;
 use crate::tables::followups::RequestError;
 use crate::tables::limiters::Limiters;
 use crate::tables::owners::{Pools, Servers, Sessions};
@@ -69,15 +71,37 @@ pub(crate) fn refuse_batch(
         }
         _ => session.incoming_mut().discard_batch(),
     }
-    lose_begun(sessions, step, conn);
+    session.end_retries();
+    lose_begun(sessions, step, conn, Told::Lost);
 }
 
-/// A request was refused in a transaction block that no server has begun: the block is lost.
-pub(crate) fn lose_begun(sessions: &mut Sessions, step: &Step<'_>, conn: ConnId) {
+/// The server is lost that was to begin the session's block again, if it was, and no other is tried: the request that has waited for it gets this error,
+/// and the block is lost.
+pub(crate) fn refuse_begun(
+    sessions: &mut Sessions,
+    step: &mut Step<'_>,
+    conn: ConnId,
+    (code, message): (SqlState, &str),
+) {
+    let session = &mut sessions[conn];
+    if !session.has_begun() {
+        return;
+    }
+    if !refuse_first(step, conn, session, (code, message)) {
+        // The Sync of its batch has not come.
+        let error = ErrorResponse { severity: "ERROR", code, message, detail: None, hint: None };
+        step.actions.send_new(conn, |out| error.encode(out));
+        session.incoming_mut().discard_batch();
+    }
+    lose_begun(sessions, step, conn, Told::Lost);
+}
+
+/// A transaction block that no server has begun is lost. `told`: what its client has been answered.
+pub(crate) fn lose_begun(sessions: &mut Sessions, step: &Step<'_>, conn: ConnId, told: Told) {
     let session = &mut sessions[conn];
     let Some(begun) = session.take_begun() else { return };
     session.lose_block(step.now);
-    sessions.lost_blocks.insert(conn, LostBlock::new(Told::Lost, begun.into_error(), Vec::new()));
+    sessions.lost_blocks.insert(conn, LostBlock::new(told, begun.into_error(), Vec::new()));
 }
 
 /// Refuses a transaction of a session that keeps its server, since several hosts accept writes, and its server is at one of them. It could only wait
@@ -162,7 +186,7 @@ pub(crate) fn refuse_request(
             backend::encode_ready(out, status);
         }
     });
-    lose_begun(sessions, step, conn);
+    lose_begun(sessions, step, conn, Told::Lost);
     pin_queue::return_pin_permit(sessions, pools, step, conn);
     step.agenda.arm(Owner::Conn(conn));
     if more {

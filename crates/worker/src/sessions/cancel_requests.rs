@@ -7,6 +7,7 @@
 //! //= pg18 protocol-flow#PROTOCOL-FLOW-CANCELING-REQUESTS
 
 use connections::encryption::Next;
+use link::loss::Told;
 use link::request_refusal::RequestRefusal;
 use link::server::{CloseReason, Server, ServerState};
 use link::session::{SessionState, WaitFor};
@@ -133,7 +134,7 @@ fn cancel_waiting(
     let more = !session.incoming().inbox().is_empty();
     tables::leave_queue(sessions, pools, step, conn);
     sessions[conn].stop_waiting(step.now);
-    refusals::lose_begun(sessions, step, conn);
+    refusals::lose_begun(sessions, step, conn, Told::Lost);
     permits::leave_limits(sessions, step, conn);
     pin_queue::return_pin_permit(sessions, pools, step, conn);
     step.agenda.arm(Owner::Conn(conn));

@@ -124,6 +124,7 @@ pub(crate) fn go_on(
         _ => session.unlink(step.now),
     }
     let session = &mut sessions[conn];
+    session.end_retries();
     session.statements_mut().server_lost(!loss.answers.is_empty());
     session.incoming_mut().forward_no_more();
     if loss.skips() {

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use connections::Broken;
 use link::end_reason::EndReason;
 use link::lone_reads::send_again;
-use link::loss::Loss;
+use link::loss::{Loss, Told};
 use link::lost_block::is_loss;
 use link::pool::{OtherHost, Pool};
 use link::server::{Chore, CloseReason, ServerState};
@@ -24,6 +24,7 @@ use machine::mail::{Failure, ToCoordinator};
 use machine::observe::{Level, Topic};
 use machine::sabotage::{Fault, does};
 use queueing::refusals::Reason;
+use settings::PoolMode;
 use units::deadline::Owner;
 use units::{ConnId, PoolId};
 use wire::backend::Fields;
@@ -33,7 +34,6 @@ use crate::limits::refusals;
 use crate::servers::{closed_servers, drains};
 use crate::sessions::lost_blocks::Cause;
 use crate::sessions::{hosts, lost_blocks, replicating, untouched_blocks, welcome};
-use crate::tables::cancels::refuse_first;
 use crate::tables::followups::SessionEnd;
 use crate::tables::owners::{Pools, Servers, Sessions};
 use crate::tables::step::Step;
@@ -118,9 +118,11 @@ pub(crate) fn server_lost(
     let why = why.with(kept.unwrap_or_default());
     let cause = Cause::new(server, pools[server.pool()].rules(), &step.plan.settings, code, why.clone());
     let code = if server.may_commit() { cause.code_in_doubt() } else { code };
+    let refusal = untouched_blocks::refusal(server, &cause, &why);
     // What PostgreSQL or the pooler ends on purpose is not begun again.
     if loss.is_some() && is_loss(cause.code()) {
-        let block = untouched(server, &sessions[session]);
+        let has_blocks = pools[server.pool()].rules().mode() == PoolMode::Transaction;
+        let block = if has_blocks { untouched(server, &sessions[session]) } else { None };
         if let Some(block) = block {
             keep(server, &mut sessions[session], block, cause.error_of_block());
         }
@@ -134,9 +136,9 @@ pub(crate) fn server_lost(
     if let Some(loss) = loss {
         lost_blocks::go_on(sessions, servers, pools, step, session, (&loss, Some(&cause)));
         // A block that was to begin again there is not tried at every server in turn.
-        let has_begun = sessions[session].has_begun();
-        if has_begun && refuse_first(step, session, &mut sessions[session], (cause.code(), &why.to_string())) {
-            refusals::lose_begun(sessions, step, session);
+        match refusal {
+            Some((code, words)) => refusals::refuse_begun(sessions, step, session, (code, &words)),
+            None => refusals::lose_begun(sessions, step, session, Told::Nothing),
         }
     } else if error_forwarded || in_answer {
         // The client has the error already, or is within a message that cannot be completed.

@@ -7,14 +7,16 @@
 //! [`untouched`]: link::untouched
 
 use link::loss::Told;
-use link::lost_block::LostBlock;
+use link::lost_block::{LostBlock, is_loss};
 use link::parameter_reports::roll_back;
+use link::request_refusal::RequestRefusal;
+use link::server::{CloseReason, Server};
 use link::unlinked::{Begun, Unlinked};
 use link::untouched::{Untouched, end_of_block};
 use units::ConnId;
 use units::deadline::Owner;
-use wire::backend;
 use wire::backend::Status;
+use wire::{SqlState, backend};
 
 use crate::limits::{permits, pin_queue};
 use crate::servers::listener;
@@ -116,6 +118,18 @@ pub(crate) fn needs_server(
         backpressure::balance_session(sessions, servers, step, conn);
     }
     needs && end.is_none()
+}
+
+/// The error for a request that waits until its block has begun at this server, which is lost, if the request was cancelled or has waited for too long.
+/// `None`: it gets the error of a lost block.
+pub(crate) fn refusal(server: &Server, cause: &Cause, why: &CloseReason) -> Option<(SqlState, String)> {
+    let refusal = match server.overdue_since() {
+        _ if !is_loss(cause.code()) => return Some((cause.code(), why.to_string())),
+        Some(_) => RequestRefusal::QueryTimeout,
+        None if server.cancel().is_requested() => RequestRefusal::UserRequest,
+        None => return None,
+    };
+    Some((refusal.code(), refusal.to_string()))
 }
 
 /// A server refuses BEGIN, as a standby does if the block is to write. The server stays, and the block is lost.

@@ -177,6 +177,7 @@ pub(crate) fn refuse_first(
 ) -> bool {
     let Some(end) = first_request_len(session.incoming().inbox()) else { return false };
     session.incoming_mut().drain(end);
+    session.end_retries();
     let (has_server, status) = (session.server().is_some(), session.status_after_refusal());
     if let Some(tracker) = session.tracker_mut()
         && tracker.journal.remember_role()
