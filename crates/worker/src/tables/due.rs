@@ -83,17 +83,27 @@ impl Earliest {
     }
 }
 
-/// Until when a client that has waited since then is held for want of a host.
-fn held_until(settings: &Settings, pool: &Pool, since: Time) -> Option<Time> {
-    if does(settings, Fault::HoldForEver) {
-        return None;
-    }
-    // One of its servers may become free.
-    let has_servers = pool.servers().count(Group::Linked) > 0 || !pool.servers().idle().is_empty();
-    pool.opening().held_until(since, pool.rules().failover_wait()).filter(|_| !has_servers)
-}
-
 impl View<'_> {
+    /// Until when a client that has waited since then is held for want of a host.
+    fn held_until(&self, pool: &Pool, since: Time) -> Option<Time> {
+        if does(self.settings, Fault::HoldForEver) {
+            return None;
+        }
+        let until = pool.opening().held_until(since, pool.rules().failover_wait())?;
+        (!self.may_free_a_server(pool)).then_some(until)
+    }
+
+    /// Whether one of a pool's servers may become free for another client. At a silent host none does.
+    fn may_free_a_server(&self, pool: &Pool) -> bool {
+        if pool.servers().count(Group::Linked) == 0 {
+            return !pool.servers().idle().is_empty();
+        }
+        let is_silent = |server: &Server| self.upstreams.get(server.identity().host()).is_silent();
+        let own = self.servers.iter().map(|(_, server)| server).filter(|server| server.pool() == pool.id());
+        let mut usable = own.filter(|server| !is_silent(server));
+        usable.any(|server| matches!(server.state().group(), Group::Linked | Group::Idle))
+    }
+
     pub(crate) fn session_deadline(&self, session: &Session) -> Option<(Time, Due)> {
         let pool = self.pools.get(session.pool());
         let rules = pool.map(|pool| pool.rules());
@@ -122,12 +132,12 @@ impl View<'_> {
                 earliest.add(since, rules?.query_wait_timeout(), Due::Refuse(Overdue::QueryWait));
                 earliest.add(since, rules?.query_timeout(), Due::Refuse(Overdue::Queued));
                 if !matches!(session.state(), SessionState::Opening { .. }) {
-                    earliest.add_at(held_until(self.settings, pool?, since), Due::NoHost);
+                    earliest.add_at(self.held_until(pool?, since), Due::NoHost);
                 }
             }
             SessionState::Waiting { since, notified, deadline_ms, wait_for, .. } => {
                 if wait_for == WaitFor::Server {
-                    earliest.add_at(held_until(self.settings, pool?, since), Due::NoHost);
+                    earliest.add_at(self.held_until(pool?, since), Due::NoHost);
                 }
                 let over = if rules?.follows() { Due::QueryTimeout } else { Due::Refuse(Overdue::Queued) };
                 earliest.add(since, rules?.query_wait_timeout(), Due::Refuse(Overdue::QueryWait));
