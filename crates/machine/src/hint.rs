@@ -1,8 +1,9 @@
 //! News about a host from Patroni or the console: it is the primary now, or is not any more. A hint decides nothing alone: all hosts of the database
-//! are probed at once, and it counts if two hosts report themselves as the primary.
+//! are probed at once, and it counts for a host that reports itself as the primary.
 
 use std::fmt;
 use std::net::IpAddr;
+use std::time::Duration;
 
 use connections::databases::{Address, Host};
 
@@ -19,15 +20,15 @@ pub struct Hint {
 pub enum HintSource {
     /// An administrator, or a script, by the console: PROMOTED and DEMOTED.
     Console,
-    /// The Patroni cluster of this name.
-    Patroni { scope: String },
+    /// The Patroni cluster of this name. `age`: how long ago the member that says so had reached the store of the cluster's state.
+    Patroni { scope: String, age: Duration },
 }
 
 impl fmt::Display for HintSource {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             HintSource::Console => out.write_str("the console"),
-            HintSource::Patroni { scope } => write!(out, "the Patroni cluster {scope}"),
+            HintSource::Patroni { scope, .. } => write!(out, "the Patroni cluster {scope}"),
         }
     }
 }
@@ -89,6 +90,6 @@ mod tests {
     #[test]
     fn who_gives_a_hint_is_shown() {
         assert_eq!(HintSource::Console.to_string(), "the console");
-        assert_eq!(HintSource::Patroni { scope: "shop".to_owned() }.to_string(), "the Patroni cluster shop");
+        assert_eq!(HintSource::Patroni { scope: "shop".to_owned(), age: Duration::ZERO }.to_string(), "the Patroni cluster shop");
     }
 }

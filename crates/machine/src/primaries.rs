@@ -79,6 +79,9 @@ pub struct Primary {
     /// Hosts of the list that belong to another database system.
     #[serde(default)]
     foreign: Vec<Arc<Address>>,
+    /// Hosts that accepted writes, each on this timeline, when an administrator named the primary. They get none until they are on another timeline.
+    #[serde(default)]
+    passed_over: Vec<(Arc<Address>, Option<u32>)>,
 }
 
 impl Primary {
@@ -97,6 +100,12 @@ impl Primary {
         self.foreign.iter().any(|foreign| **foreign == *host)
     }
 
+    /// Whether a host accepted writes when an administrator named another.
+    #[must_use]
+    pub fn was_passed_over(&self, host: &Address) -> bool {
+        self.passed_over.iter().any(|(other, _)| **other == *host)
+    }
+
     /// The last timeline that was seen of it.
     #[must_use]
     pub fn timeline(&self) -> Option<u32> {
@@ -105,6 +114,21 @@ impl Primary {
 
     fn incumbent(&self) -> Option<&Arc<Address>> {
         self.host().or(self.before.as_ref())
+    }
+
+    /// What holds for a list that shares a host with this one, and does not have its primary: another host must not be out of date.
+    fn without_host(&self) -> Primary {
+        let Primary { epoch, since, system, timeline, later_than, .. } = *self;
+        Primary { epoch, since, system, timeline, later_than, ..Primary::default() }
+    }
+
+    fn latest(&self) -> Option<u32> {
+        self.timeline.or(self.later_than)
+    }
+
+    fn passes_over(&self, candidate: &Candidate) -> bool {
+        let is_it = |(host, timeline): &(_, _)| *host == candidate.host && *timeline == candidate.at_least();
+        candidate.hinted != Some(true) && self.passed_over.iter().any(is_it)
     }
 }
 
@@ -200,9 +224,37 @@ struct Candidate {
     above: Option<u32>,
     /// The last hint: it is the primary, or is not any more.
     hinted: Option<bool>,
+    /// That was an administrator's.
+    is_by_console: bool,
+}
+
+/// The last hint for a host.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+struct KnownHint {
+    is_primary: bool,
+    until: Time,
+    is_by_console: bool,
 }
 
 impl Candidate {
+    /// Its timeline, or the one that it was on before.
+    fn at_least(&self) -> Option<u32> {
+        self.timeline.or(self.above)
+    }
+
+    /// An administrator has said that it is not the primary.
+    fn is_demoted(&self) -> bool {
+        self.is_by_console && self.hinted == Some(false)
+    }
+
+    /// It was chosen since a hint names it.
+    fn pass_over_others(&self, known: &mut Primary, candidates: &[Candidate]) {
+        if self.is_by_console {
+            let others = candidates.iter().filter(|other| other.host != self.host);
+            pass_over(known, &others.collect::<Vec<_>>());
+        }
+    }
+
     /// Whether it may be the successor of a primary that was on this timeline and is not alive. An unknown timeline does not exclude it.
     fn may_follow(&self, timeline: Option<u32>) -> bool {
         match (self.timeline, timeline) {
@@ -222,7 +274,7 @@ impl Candidate {
 }
 
 /// The database systems at hosts, and the last hints.
-type Known<'k> = (&'k BTreeMap<Address, Origin>, &'k BTreeMap<Address, (bool, Time)>);
+type Known<'k> = (&'k BTreeMap<Address, Origin>, &'k BTreeMap<Address, KnownHint>);
 
 /// All decisions, and what they are made of.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -232,8 +284,8 @@ pub struct Primaries {
     has_disputes: bool,
     /// Only the coordinator knows these.
     origins: BTreeMap<Address, Origin>,
-    /// The last hint for each host, and until when it counts. They end with the next decision.
-    hints: BTreeMap<Address, (bool, Time)>,
+    /// The last hint for each host. They end with the next epoch.
+    hints: BTreeMap<Address, KnownHint>,
     /// Until when Patroni is not believed about a host, since an administrator has given a hint about its list.
     overruled: BTreeMap<Address, Time>,
 }
@@ -255,8 +307,10 @@ impl Primaries {
             let hosts: Arc<[Address]> = database.hosts.as_slice().into();
             // A host was added or removed.
             let alike = |known: &Primary| known.incumbent().is_some_and(|host| hosts.contains(host));
-            let kept = before.get(&hosts).or_else(|| before.values().find(|known| alike(known)));
-            let kept = kept.cloned().unwrap_or_default();
+            let kept = before.get(&hosts).or_else(|| before.values().find(|known| alike(known))).cloned();
+            let shares = |list: &[Address]| list.iter().any(|host| hosts.contains(host));
+            let other = || before.iter().filter(|(list, _)| shares(list)).map(|(_, known)| known.without_host());
+            let kept = kept.or_else(|| other().max_by_key(Primary::latest)).unwrap_or_default();
             self.decided.insert(hosts, kept);
         }
         self.note_disputes();
@@ -311,12 +365,13 @@ impl Primaries {
                 limits::HINT_HOLDS
             }
             HintSource::Patroni { .. } if self.overruled.contains_key(host) => return,
-            HintSource::Patroni { .. } => limits::LEADER_HOLDS,
+            HintSource::Patroni { age, .. } => limits::LEADER_HOLDS.saturating_sub(*age),
         };
         if *is_primary {
-            self.hints.retain(|other, (hinted, _)| !(*hinted && is_known(other)));
+            self.hints.retain(|other, hint| !(hint.is_primary && is_known(other)));
         }
-        self.hints.insert(host.clone(), (*is_primary, now + holds));
+        let is_by_console = matches!(source, HintSource::Console);
+        self.hints.insert(host.clone(), KnownHint { is_primary: *is_primary, until: now + holds, is_by_console });
     }
 
     /// Takes a decision of the process whose place this one takes: it has seen promotions that this one has not. The result is `None` if no database
@@ -352,10 +407,11 @@ impl Primaries {
         policy: SplitBrain,
     ) -> Vec<Decision> {
         let mut decisions = Vec::new();
-        self.hints.retain(|_, (_, until)| now < *until);
+        self.hints.retain(|_, hint| now < hint.until);
         for (hosts, known) in self.decided.iter_mut().filter(|(hosts, _)| hosts.contains(host)) {
             let candidates = candidates(hosts, known.incumbent(), (&self.origins, &self.hints), observed);
             let may_be_back = known.writes == Writes::Disputed
+                && !candidates.iter().any(|candidate| candidate.hinted == Some(true))
                 && hosts.iter().any(|host| {
                     let upstream = observed(host);
                     let has_failed = matches!(upstream.state, HostState::Failed { .. });
@@ -418,7 +474,8 @@ fn candidates(
             system: origin.and_then(|origin| origin.system),
             timeline: timeline.filter(|_| is_current),
             above: timeline.filter(|_| !is_current),
-            hinted: hints.get(host).map(|(is_primary, _)| *is_primary),
+            hinted: hints.get(host).map(|hint| hint.is_primary),
+            is_by_console: hints.get(host).is_some_and(|hint| hint.is_by_console),
         });
     }
     found
@@ -447,18 +504,30 @@ fn decide(
         let own = candidates.swap_remove(at);
         known.timeline = own.timeline.or(known.timeline);
         known.system = own.system.or(known.system);
-        // The incumbent keeps the writes against a host of unknown timeline.
+        let demoted: Vec<&Candidate> = candidates.iter().filter(|other| other.is_demoted()).collect();
+        pass_over(known, &demoted);
         let rivals: Vec<Candidate> = candidates
             .into_iter()
-            .filter(|rival| !rival.is_older(own.timeline))
-            .filter(|rival| rival.timeline.or(rival.above).is_some() && own.timeline.is_some())
-            .filter(|rival| own.hinted != Some(true) && rival.hinted != Some(false))
+            .filter(|rival| !rival.is_older(own.timeline) && rival.hinted != Some(false))
+            .filter(|rival| is_rival(known, &own, rival))
             .collect();
+        if own.hinted == Some(true) {
+            if own.is_by_console {
+                pass_over(known, &rivals.iter().collect::<Vec<_>>());
+            }
+            return is_disputed.then(|| settle(now, known, &own.host));
+        }
         if rivals.is_empty() {
             return is_disputed.then(|| settle(now, known, &own.host));
         }
-        if let Some(named) = rivals.iter().find(|rival| rival.hinted == Some(true)) {
-            return Some(succeed(now, known, named, Loss::Hinted));
+        let is_only = rivals.len() == 1 && own.is_demoted();
+        if let Some(named) = rivals.iter().find(|rival| is_only || rival.hinted == Some(true)) {
+            let why = succeed(now, known, named, Loss::Hinted);
+            if is_only || named.is_by_console {
+                let others = rivals.iter().filter(|rival| rival.host != named.host);
+                pass_over(known, &others.chain([&own]).collect::<Vec<_>>());
+            }
+            return Some(why);
         }
         let highest = |rival: &&Candidate| rival.timeline > own.timeline;
         return match policy {
@@ -475,8 +544,12 @@ fn decide(
     let Some(before) = incumbent else {
         // Nothing is known yet: of several, the one that has been seen for longest, unless timelines are known.
         if let Some(named) = candidates.iter().find(|candidate| candidate.hinted == Some(true)) {
-            return Some(begin(now, known, named));
+            let why = begin(now, known, named);
+            named.pass_over_others(known, &candidates);
+            return Some(why);
         }
+        let latest = known.latest();
+        candidates.retain(|candidate| !candidate.is_older(latest) && candidate.hinted != Some(false));
         return match &candidates[..] {
             [] => None,
             [only] => Some(begin(now, known, only)),
@@ -495,15 +568,14 @@ fn decide(
         };
     };
     let was = lost(observed(&before));
-    let latest = known.timeline.or(known.later_than);
+    let latest = known.latest();
     let is_named = |candidate: &&Candidate| candidate.hinted == Some(true) && !candidate.is_older(latest);
     if let Some(named) = candidates.iter().find(is_named) {
-        return Some(succeed(now, known, named, was));
+        let why = succeed(now, known, named, was);
+        named.pass_over_others(known, &candidates);
+        return Some(why);
     }
-    candidates.retain(|candidate| {
-        candidate.may_follow(known.timeline.or(known.later_than))
-            || policy == SplitBrain::HighestTimeline && candidate.timeline == known.timeline
-    });
+    candidates.retain(|candidate| candidate.may_follow(latest) && !known.passes_over(candidate));
     let highest = candidates.iter().map(|candidate| candidate.timeline).max()?;
     let mut best = candidates.iter().filter(|candidate| candidate.timeline == highest);
     match (best.next(), best.next()) {
@@ -513,6 +585,22 @@ fn decide(
             (!is_disputed).then(|| dispute(now, known, candidates.iter().map(|candidate| &candidate.host)))
         }
         _ => candidates.iter().min_by_key(|one| one.since).map(|one| succeed(now, known, one, was)),
+    }
+}
+
+/// Whether the primary of before loses the writes to this host, or to nobody, unless a hint or `split_brain` decides: it keeps them against a host
+/// of unknown timeline, and one that an administrator has passed over.
+fn is_rival(known: &Primary, own: &Candidate, rival: &Candidate) -> bool {
+    let are_known = rival.at_least().is_some() && own.timeline.is_some();
+    let is_named = rival.hinted == Some(true) || own.is_demoted();
+    (are_known || is_named) && !known.passes_over(rival)
+}
+
+/// An administrator has named the primary: the others that accept writes get none, also when the hint counts no more.
+fn pass_over(known: &mut Primary, others: &[&Candidate]) {
+    for other in others {
+        known.passed_over.retain(|(host, _)| *host != other.host);
+        known.passed_over.push((Arc::clone(&other.host), other.at_least()));
     }
 }
 
@@ -537,6 +625,7 @@ fn choose(now: Time, known: &mut Primary, chosen: &Candidate) {
         timeline: chosen.timeline,
         later_than,
         foreign: std::mem::take(&mut known.foreign),
+        passed_over: Vec::new(),
     };
 }
 
@@ -756,11 +845,12 @@ mod tests {
 
     #[test]
     fn patroni_s_leader_counts_for_its_lease_and_not_against_an_administrator() {
-        let patroni = || HintSource::Patroni { scope: "c".to_owned() };
+        let age = std::time::Duration::from_secs(5);
+        let patroni = || HintSource::Patroni { scope: "c".to_owned(), age };
         let mut scene = hold();
         scene.primary(1, 1).hint_of(patroni(), 1, true);
         assert_eq!(scene.primary(2, 2).decision(), (Some(1), 1), "the leader keeps the writes");
-        scene.now += limits::LEADER_HOLDS.as_micros() as u64;
+        scene.now += (limits::LEADER_HOLDS - age).as_micros() as u64;
         assert_eq!(scene.primary(2, 2).decision(), (None, 1), "Patroni has not confirmed it");
         scene.hint_of(patroni(), 1, true);
         assert_eq!(scene.primary(1, 1).decision(), (Some(1), 1));
@@ -769,6 +859,85 @@ mod tests {
         assert_eq!(scene.primary(2, 2).decision(), (Some(2), 2));
         scene.hint_of(patroni(), 1, true);
         assert_eq!(scene.primary(1, 2).decision(), (None, 2), "it is not believed so soon after an administrator");
+    }
+
+    const HOUR_US: u64 = 3_600_000_000;
+
+    #[test]
+    fn an_administrator_s_choice_lasts_until_the_other_is_promoted_anew() {
+        let mut scene = hold();
+        scene.primary(1, 1).primary(2, 2).hint(1, true);
+        assert_eq!(scene.primary(1, 1).decision(), (Some(1), 1));
+        scene.now += HOUR_US;
+        assert_eq!(scene.primary(2, 2).decision(), (Some(1), 1));
+        assert_eq!(scene.lose(1).primary(2, 2).decision(), (Some(1), 1), "nor does it follow");
+        assert_eq!(scene.primary(1, 1).standby(2, 2).primary(2, 3).decision(), (None, 1), "it is promoted anew");
+        scene.hint(2, true);
+        assert_eq!(scene.primary(2, 3).decision(), (Some(2), 2));
+        // One that was not used is named, and the other is on the same timeline.
+        let mut copy = hold();
+        copy.primary(1, 4).primary(2, 4).hint(2, true);
+        assert_eq!(copy.primary(2, 4).decision(), (Some(2), 2));
+        copy.now += HOUR_US;
+        assert_eq!(copy.primary(1, 4).decision(), (Some(2), 2));
+    }
+
+    #[test]
+    fn one_of_two_is_said_to_be_the_primary_no_more() {
+        for (demoted, expected) in [(1, (Some(2), 2)), (2, (Some(1), 1))] {
+            let mut scene = hold();
+            scene.primary(1, 1).primary(2, 2).hint(demoted, false);
+            assert_eq!(scene.primary(1, 1).decision(), expected, "DEMOTED {demoted}");
+            scene.now += HOUR_US;
+            assert_eq!(scene.primary(2, 2).primary(1, 1).decision(), expected, "DEMOTED {demoted}");
+        }
+        let mut three = hold();
+        three.primary(1, 1).primary(2, 2).primary(3, 2).hint(1, false);
+        assert_eq!(three.primary(1, 1).decision(), (None, 1), "which of the others?");
+        let mut alone = hold();
+        alone.primary(1, 1).hint(1, false);
+        assert_eq!(alone.primary(1, 1).decision(), (Some(1), 1), "no other accepts writes");
+    }
+
+    #[test]
+    fn a_hint_counts_at_once_though_the_other_has_just_failed_and_where_timelines_are_not_known() {
+        let mut scene = hold();
+        scene.primary(1, 1).primary(2, 2).observe(1, HostState::Failed { until: Time(99) }).hint(2, true);
+        assert_eq!(scene.primary(2, 2).decision(), (Some(2), 2));
+        let mut unknown = hold();
+        let alive = HostState::Alive { role: Some(HostRole::Primary) };
+        unknown.observe(1, alive).observe(2, alive);
+        assert_eq!(unknown.decision(), (Some(1), 1));
+        unknown.hint(2, true);
+        assert_eq!(unknown.observe(2, alive).decision(), (Some(2), 2));
+        unknown.now += HOUR_US;
+        assert_eq!(unknown.observe(1, alive).decision(), (Some(2), 2));
+    }
+
+    #[test]
+    fn a_copy_on_the_same_timeline_gets_nothing_while_its_primary_is_restarted() {
+        let mut scene = Scene::new(SplitBrain::HighestTimeline);
+        scene.primary(1, 4).primary(2, 4);
+        assert_eq!(scene.decision(), (Some(1), 1));
+        scene.observe(1, HostState::Failed { until: Time(99) });
+        assert_eq!(scene.primary(2, 4).decision(), (Some(1), 1));
+    }
+
+    #[test]
+    fn a_list_without_its_primary_takes_none_that_is_out_of_date() {
+        let mut scene = hold();
+        scene.primary(1, 1).standby(2, 1).standby(3, 1).lose(1).primary(3, 2).lose(3);
+        let mut database = Database::new("d", [1, 2].map(address).to_vec());
+        database.target_session_attrs = TargetSessionAttrs::Primary;
+        scene
+            .primaries
+            .configure(&Settings { databases: [("d".to_owned(), Arc::new(database))].into(), ..Settings::default() });
+        let decision = |scene: &Scene| {
+            let known = scene.primaries.of(&[1, 2].map(address)).expect("the list");
+            (known.host().map(|host| host.port), known.epoch)
+        };
+        assert_eq!(decision(scene.primary(1, 1)), (None, 2), "it was frozen and wakes up");
+        assert_eq!(decision(scene.primary(2, 3)), (Some(2), 3));
     }
 
     #[test]

@@ -38,6 +38,12 @@ impl Answer {
         }
     }
 
+    /// In failsafe mode all members agree now, without the store.
+    fn age(&self) -> Option<Duration> {
+        let status = self.status.as_ref()?;
+        if status.is_failsafe { Some(Duration::ZERO) } else { status.age }
+    }
+
     fn rank(&self) -> impl Ord + use<> {
         let age = self.status.as_ref().and_then(|status| status.age);
         (self.freshness(), self.view.timeline, Reverse(age.unwrap_or(Duration::MAX)))
@@ -56,6 +62,8 @@ enum Freshness {
 pub(crate) struct Choice {
     /// `None`: nobody is believed.
     pub(crate) view: Option<ClusterView>,
+    /// How long ago the member with this view has reached the store. `None`: not known.
+    pub(crate) age: Option<Duration>,
     /// Why an answer does not count, by its place.
     pub(crate) refused: Vec<(usize, String)>,
 }
@@ -82,6 +90,7 @@ pub(crate) fn choose(answers: &[Answer], known: Option<(&str, u64)>) -> Choice {
             best = Some(answer);
         }
     }
+    choice.age = best.and_then(Answer::age);
     choice.view = best.map(|best| {
         let mut view = best.view.clone();
         view.scope = best.scope().map(str::to_owned);
@@ -171,6 +180,21 @@ mod tests {
             assert_eq!(found.as_deref(), expected, "{answers:?}");
         }
         assert_eq!(leader_of(&[], None), None);
+    }
+
+    #[test]
+    fn the_age_of_a_view_is_its_members() {
+        let table: [(&[&str], Option<u64>); 5] = [
+            (&["a a 1 3", "b a 1 9"], Some(3)),
+            (&["a a 1 31"], Some(31)),
+            (&["a a 1 300 failsafe"], Some(0)),
+            (&["a a 1 -"], None),
+            (&["a a 1 - silent"], None),
+        ];
+        for (answers, expected) in table {
+            let answered: Vec<Answer> = answers.iter().map(|text| answer(text)).collect();
+            assert_eq!(choose(&answered, None).age, expected.map(Duration::from_secs), "{answers:?}");
+        }
     }
 
     #[test]

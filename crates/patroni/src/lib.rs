@@ -16,4 +16,4 @@ mod view;
 mod watch;
 
 pub use view::{ClusterView, Member};
-pub use watch::{News, Options, Url, Watch};
+pub use watch::{News, Options, Seen, Url, Watch};

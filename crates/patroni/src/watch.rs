@@ -52,9 +52,9 @@ pub struct Options {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum News {
     /// The cluster looks otherwise than before.
-    Seen(Arc<ClusterView>),
+    Seen(Seen),
     /// It has the same leader as before.
-    Confirmed(Arc<ClusterView>),
+    Confirmed(Seen),
     /// A member, by its URL, cannot be used, in words. Told once, until [`News::Back`].
     Failed {
         url: String,
@@ -63,6 +63,13 @@ pub enum News {
     Back {
         url: String,
     },
+}
+
+/// The cluster, and how long ago the member that shows it so had reached the store of the cluster's state; `None`: not known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Seen {
+    pub view: Arc<ClusterView>,
+    pub age: Option<Duration>,
 }
 
 enum Event {
@@ -258,7 +265,7 @@ impl<F: FnMut(News)> Watching<F> {
             let is_behind = member.refused.is_some_and(|since| now.duration_since(since) < BEHIND);
             self.tell(at, words.filter(|_| !is_behind));
         }
-        let Some(view) = choice.view else { return };
+        let (Some(view), age) = (choice.view, choice.age) else { return };
         self.confirmed = Some(now);
         let place = |member: &Member| (member.name.clone(), member.host.clone(), member.port);
         let leader = view.leader().map(place);
@@ -268,7 +275,7 @@ impl<F: FnMut(News)> Watching<F> {
             _ => {
                 let view = Arc::new(view);
                 *lock(&self.shown) = Some(Arc::clone(&view));
-                (self.on_news)(News::Seen(Arc::clone(&view)));
+                (self.on_news)(News::Seen(Seen { view: Arc::clone(&view), age }));
                 view
             }
         };
@@ -276,7 +283,7 @@ impl<F: FnMut(News)> Watching<F> {
             self.told_at = now;
         } else if now.duration_since(self.told_at) >= self.confirm {
             self.told_at = now;
-            (self.on_news)(News::Confirmed(view));
+            (self.on_news)(News::Confirmed(Seen { view, age }));
         }
     }
 

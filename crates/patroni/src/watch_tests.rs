@@ -126,8 +126,8 @@ impl Watched {
     /// The next leader.
     fn leader(&self) -> Option<String> {
         loop {
-            if let News::Seen(view) = self.next() {
-                return view.leader.clone();
+            if let News::Seen(seen) = self.next() {
+                return seen.view.leader.clone();
             }
         }
     }
@@ -151,8 +151,9 @@ fn a_leader_that_stays_is_confirmed() {
     assert_eq!(watched.leader().as_deref(), Some("a"));
     watched.watch.look_now();
     let confirmed = watched.next();
-    let News::Confirmed(view) = confirmed else { panic!("{confirmed:?}") };
+    let News::Confirmed(Seen { view, age }) = confirmed else { panic!("{confirmed:?}") };
     assert_eq!(view.leader.as_deref(), Some("a"));
+    assert!(age.is_some_and(|age| age < STATUS_COUNTS + REST), "{age:?}");
 }
 
 #[test]

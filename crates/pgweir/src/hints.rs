@@ -24,17 +24,15 @@ use http_client::{Client, Encryption, Identity, certificates};
 use machine::hint::is_called;
 use machine::{Hint, HintSource, Level, Settings};
 use names::KnownName;
-use patroni::{ClusterView, Member, News, Url, Watch};
+use patroni::{Member, News, Seen, Url, Watch};
 use settings::{HttpUrl, PatroniSettings};
-use units::limits;
 use units::names::shown;
 
 /// How long a member of Patroni's may take to answer.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// How often the leader's hint is given again while the leader stays, so that it counts whenever two hosts accept writes.
-const CONFIRM: Duration = Duration::from_secs(5);
-const _: () = assert!(CONFIRM.as_secs() * 2 < limits::LEADER_HOLDS.as_secs(), "one answer may be missing");
+const CONFIRM: Duration = Duration::from_secs(2);
 
 /// Receives all hints. Its watches end with the last clone.
 #[derive(Clone)]
@@ -227,22 +225,24 @@ impl Hearing {
                 say(Level::Warning, format!("Patroni at {url} cannot be used: {words}"));
             }
             News::Back { url } => say(Level::Log, format!("Patroni at {url} can be used again")),
-            News::Seen(view) => self.see(&shared, &view),
-            News::Confirmed(view) => self.confirm(&shared, &view),
+            News::Seen(seen) => self.see(&shared, &seen),
+            News::Confirmed(seen) => self.confirm(&shared, &seen),
         }
     }
 
-    /// Patroni has the same leader as before. Databases may be new.
-    fn confirm(&self, shared: &Shared, view: &ClusterView) {
+    /// Patroni has the same leader as before. Databases may be new. A view of unknown age may be that of a member which is cut off.
+    fn confirm(&self, shared: &Shared, Seen { view, age }: &Seen) {
+        let Some(age) = *age else { return };
         let settings = Arc::clone(&shared.lock().settings);
         let names = shared.handle.names().names;
-        let source = HintSource::Patroni { scope: view.scope.clone().unwrap_or_default() };
+        let source = HintSource::Patroni { scope: view.scope.clone().unwrap_or_default(), age };
         for host in self.hints(&settings, None, &|name| known_addresses(&names, name)).into_keys() {
             shared.handle.hinted(Hint { host, is_primary: true, source: source.clone() });
         }
     }
 
-    fn see(&mut self, shared: &Shared, view: &ClusterView) {
+    /// Another leader is news, and so not old.
+    fn see(&mut self, shared: &Shared, Seen { view, age }: &Seen) {
         let place = |member: &Member| (member.name.clone(), member.host.clone(), member.port);
         let leader = view.leader().cloned();
         if leader.as_ref().map(place) == self.leader.as_ref().map(place) {
@@ -276,7 +276,8 @@ impl Hearing {
             shared.handle.log().say(Level::Warning, text);
         }
         for (host, is_primary) in hints {
-            shared.hint(&Hint { host, is_primary, source: HintSource::Patroni { scope: scope.clone() } });
+            let source = HintSource::Patroni { scope: scope.clone(), age: age.unwrap_or_default() };
+            shared.hint(&Hint { host, is_primary, source });
         }
     }
 

@@ -102,9 +102,9 @@ pub const ROLE_IS_KNOWN: Duration = Duration::from_secs(15);
 /// How long an administrator's hint about a primary counts, and Patroni is not believed about the same hosts.
 pub const HINT_HOLDS: Duration = Duration::from_secs(60);
 
-/// How long Patroni's word that a host leads counts, if it is not confirmed: shorter than the lease of a leader that has reached the store just before
-/// (`ttl` is 30 s by default, `loop_wait` 10 s), so that no other host can have been promoted meanwhile.
-pub const LEADER_HOLDS: Duration = Duration::from_secs(15);
+/// How long Patroni's word that a host leads counts, from when the member that says so has reached the store of the cluster's state. The leader had renewed
+/// its lease `loop_wait` (10 s by default) before that at the earliest, for `ttl` (30 s), so no other host can have been promoted meanwhile.
+pub const LEADER_HOLDS: Duration = Duration::from_secs(20);
 
 /// How long one of two hosts that accept writes must have failed before the other is written to.
 pub const DISPUTE_LASTS: Duration = Duration::from_secs(10);

@@ -129,7 +129,8 @@ pub(super) fn why(
             "one of two primaries".to_owned()
         }
         (HostState::Alive { role: Some(HostRole::Primary) }, Some(Writes::At(_))) => {
-            "another host is the primary".to_owned()
+            let was_passed_over = decided.is_some_and(|one| one.was_passed_over(address));
+            if was_passed_over { "another host was named" } else { "another host is the primary" }.to_owned()
         }
         (HostState::Alive { role: Some(HostRole::Primary) }, _) => "it accepts writes".to_owned(),
         (HostState::Failed { .. } | HostState::Alive { role: None }, _) => {
