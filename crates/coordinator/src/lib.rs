@@ -442,6 +442,10 @@ impl Coordinator {
     fn configure(&mut self, now: Time, settings: Arc<Settings>, actions: &mut Actions) {
         self.settings = settings;
         self.upstreams.configure(&self.settings);
+        // A worker that took the settings first has the decisions of before for lists that are new.
+        for worker in 0..self.homes.workers() {
+            upstreams::tell_decisions(&self.upstreams, WorkerId(worker), actions);
+        }
         for (_, entry) in self.pools.iter_mut().filter(|(_, entry)| entry.is_live()) {
             entry.configure(&self.settings);
         }

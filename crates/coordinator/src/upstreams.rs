@@ -111,6 +111,11 @@ pub(crate) fn tell(upstreams: &Upstreams, worker: WorkerId, actions: &mut Action
         let observed = Observed { host: Arc::new(host.clone()), upstream };
         actions.post_to_worker(worker, ToWorker::Upstream(observed));
     }
+    tell_decisions(upstreams, worker, actions);
+}
+
+/// A worker is sent what was decided.
+pub(crate) fn tell_decisions(upstreams: &Upstreams, worker: WorkerId, actions: &mut Actions) {
     for (hosts, primary) in upstreams.primaries().iter() {
         let decision = Decision { hosts: Arc::clone(hosts), primary: primary.clone(), why: Why::Settled };
         actions.post_to_worker(worker, ToWorker::Primary(Box::new(decision)));

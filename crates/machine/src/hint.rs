@@ -90,6 +90,9 @@ mod tests {
     #[test]
     fn who_gives_a_hint_is_shown() {
         assert_eq!(HintSource::Console.to_string(), "the console");
-        assert_eq!(HintSource::Patroni { scope: "shop".to_owned(), age: Duration::ZERO }.to_string(), "the Patroni cluster shop");
+        assert_eq!(
+            HintSource::Patroni { scope: "shop".to_owned(), age: Duration::ZERO }.to_string(),
+            "the Patroni cluster shop"
+        );
     }
 }

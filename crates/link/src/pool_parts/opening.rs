@@ -205,6 +205,12 @@ impl Opening {
                 }
             }
             (TargetSessionAttrs::ReadWrite | TargetSessionAttrs::Primary, None) => Fit::Unknown,
+            // One of before that has been frozen, and wakes up.
+            (TargetSessionAttrs::PreferStandby | TargetSessionAttrs::ReadOnly, Some(HostRole::Primary))
+                if upstreams.primary(&database.hosts).is_some_and(|primary| **primary != *host) =>
+            {
+                Fit::Unfit
+            }
             (TargetSessionAttrs::PreferStandby, Some(HostRole::Primary)) if is_known => Fit::SecondBest,
             // Its sessions may be read-only by default.
             (TargetSessionAttrs::ReadOnly, Some(HostRole::Primary)) => Fit::Unknown,

@@ -19,7 +19,7 @@ use units::{ConnId, PoolId, PoolKey};
 
 use crate::events::loans_received;
 use crate::servers::{chores, closed_servers, new_pools};
-use crate::sessions::{faults, links, welcome};
+use crate::sessions::{faults, hosts, links, lost_servers, welcome};
 use crate::tables::owners::{Plan, Pools, Servers, Sessions};
 use crate::tables::step::Step;
 use crate::tables::suspension;
@@ -187,6 +187,10 @@ fn settle(
     suspension::hold_server(servers, step, server_id);
     // No transaction has begun yet.
     servers[server_id].not_begun();
+    // It was decided here before it came.
+    if hosts::is_at_former_primary(pools, &servers[server_id]) {
+        return lost_servers::break_server(sessions, servers, pools, step, server_id, CloseReason::PrimaryElsewhere);
+    }
     let session = &mut sessions[conn];
     let pool = session.pool();
     if let Some(tracker) = session.tracker_mut().filter(|tracker| tracker.pinning.is_pinned()) {
@@ -201,8 +205,48 @@ mod tests {
     use machine::upgrade::Luggage;
     use units::Life;
 
+    use connections::databases::{Address, Database, Host, TargetSessionAttrs};
+    use machine::upstreams::{HostRole, HostState, Observed, Upstream};
+    use machine::{Settings, Upstreams};
+    use settings::SplitBrain;
+
     use super::*;
     use crate::tables::scene::{POOL, Scene};
+
+    #[test]
+    fn a_session_does_not_go_on_with_its_server_at_the_primary_of_before() {
+        let address = |port| Address { host: Host::Name("db".to_owned()), port };
+        let mut database = Database::new("d", vec![address(5432), address(5433)]);
+        database.target_session_attrs = TargetSessionAttrs::Primary;
+        let database = Arc::new(database);
+        let databases = [("d".to_owned(), Arc::clone(&database))].into();
+        let alive = HostState::Alive { role: Some(HostRole::Primary) };
+        for (primary, is_linked) in [(5432, true), (5433, false)] {
+            let mut scene = Scene::new(|_| ());
+            let pool = &mut scene.tables.pools[POOL];
+            pool.take_entry(Arc::clone(&database));
+            let settings = Settings { databases: Clone::clone(&databases), ..Settings::default() };
+            let mut owner = Upstreams::new(&settings);
+            owner.note(&Observed { host: Arc::new(address(primary)), upstream: Upstream::new(scene.now, alive) });
+            let decided = owner.decide(scene.now, &address(primary), SplitBrain::Hold);
+            assert!(scene.tables.pools.upstreams.follow(&decided[0]));
+            let (conn, server) = (scene.session(), scene.idle_server(scene.now));
+            let tracked = &scene.caches.tracked;
+            let moved = scene.tables.servers[server].moved(Some(conn), tracked);
+            let session = moving::moved(&scene.tables.sessions[conn], 1, tracked).expect("it can move");
+            assert_eq!(moved.host.port, 5432);
+            let key = scene.tables.pools[POOL].key().clone();
+            let (server, session) = (Some(moved), Some(session));
+            let report = Some(MovedReport { reported: Vec::new(), at_login: Vec::new() });
+            let luggage = Luggage { key, kills: 0, session, server, report, proved: Proved::default() };
+            let arrived = TakeIn { luggage, pool: POOL, homes: 1, life: Life::default() };
+            scene.run(|tables, step| {
+                take_in(&mut tables.sessions, &mut tables.servers, &mut tables.pools, step, arrived)
+            });
+            let linked = scene.tables.servers.iter().filter(|(_, server)| server.session().is_some());
+            assert_eq!(linked.count(), usize::from(is_linked), "the primary is at port {primary}");
+        }
+    }
 
     #[test]
     fn a_password_that_arrives_is_older_than_one_that_was_proved_here() {

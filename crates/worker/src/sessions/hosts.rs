@@ -36,6 +36,7 @@ use crate::limits::{deadlines, refusals};
 use crate::servers::closed_servers;
 use crate::sessions::{lost_servers, silent_hosts};
 use crate::tables::followups::Followup;
+use crate::tables::lookups;
 use crate::tables::owners::{Pools, Servers, Sessions};
 use crate::tables::step::Step;
 
@@ -175,11 +176,11 @@ pub(crate) fn host_changed(
         HostState::Alive { .. } => {}
     }
     end_pauses(pools, step, host);
-    // A standby that was promoted.
+    // A standby that was promoted, or a primary of before that wakes up.
     if pools.upstreams.get(host).role() == Some(HostRole::Primary) {
-        leave(sessions, servers, pools, step, |server| {
-            let wants_standby = server.identity().opened_for().target_session_attrs == TargetSessionAttrs::Standby;
-            wants_standby && **server.identity().host() == *host
+        leave(sessions, servers, pools, step, |pools, server| {
+            let attrs = lookups::fence(pools, server).target_session_attrs;
+            attrs != TargetSessionAttrs::Any && !attrs.wants_primary() && **server.identity().host() == *host
         });
     }
 }
@@ -196,7 +197,7 @@ pub(crate) fn decided(
         return;
     }
     let hosts = &decision.hosts;
-    leave(sessions, servers, pools, step, |server| server.identity().opened_for().hosts == **hosts);
+    leave(sessions, servers, pools, step, |pools, server| lookups::fence(pools, server).hosts == **hosts);
     if let Some(host) = decision.primary.host() {
         end_pauses(pools, step, host);
     }
@@ -220,13 +221,13 @@ fn leave(
     servers: &mut Servers,
     pools: &mut Pools,
     step: &mut Step<'_>,
-    are_these: impl Fn(&Server) -> bool,
+    are_these: impl Fn(&Pools, &Server) -> bool,
 ) {
-    let are_left = |server: &Server| are_these(server) && is_left(pools, server);
+    let are_left = |server: &Server| are_these(pools, server) && is_left(pools, server);
     let left: Vec<ConnId> = servers.iter().filter(|(_, server)| are_left(server)).map(|(conn, _)| conn).collect();
     for conn in left {
         let server = &mut servers[conn];
-        let database = server.identity().opened_for();
+        let database = lookups::fence(pools, server);
         let attrs = database.target_session_attrs;
         let is_disputed = attrs.wants_primary() && pools.upstreams.are_disputed(&database.hosts);
         let is_foreign = pools.upstreams.is_foreign(&database.hosts, server.identity().host());
@@ -254,22 +255,33 @@ pub(crate) fn lost_a_server(server: &Server, step: &mut Step<'_>) {
 }
 
 /// Whether a server is at the wrong host: the host belongs to another database system; or its database wants the primary, and another host is it, or
-/// several accept writes; or it wants a standby, and the host is the primary. A client that replicates has chosen its server.
+/// several accept writes; or it wants a standby, and the host is the primary; or the host accepts writes, and another one is the primary. A client that
+/// replicates has chosen its server.
 pub(crate) fn is_left(pools: &Pools, server: &Server) -> bool {
-    let (database, host) = (server.identity().opened_for(), server.identity().host());
+    let (database, host) = (lookups::fence(pools, server), server.identity().host());
     if server.identity().opened_for_session().is_some() {
         return false;
     }
+    let is_primary = || pools.upstreams.get(host).role() == Some(HostRole::Primary);
     match database.target_session_attrs {
         _ if pools.upstreams.is_foreign(&database.hosts, host) => true,
         TargetSessionAttrs::ReadWrite | TargetSessionAttrs::Primary => {
             let upstreams = &pools.upstreams;
             upstreams.are_disputed(&database.hosts)
-                || upstreams.primary(&database.hosts).is_some_and(|primary| primary != host)
+                || upstreams.primary(&database.hosts).is_some_and(|primary| **primary != **host)
         }
-        TargetSessionAttrs::Standby => pools.upstreams.get(host).role() == Some(HostRole::Primary),
-        _ => false,
+        TargetSessionAttrs::Standby => is_primary(),
+        TargetSessionAttrs::PreferStandby | TargetSessionAttrs::ReadOnly => {
+            is_primary() && pools.upstreams.primary(&database.hosts).is_some_and(|primary| **primary != **host)
+        }
+        TargetSessionAttrs::Any => false,
     }
+}
+
+/// Whether nothing may be sent to a server any more, since it may write and another host is the primary.
+pub(crate) fn is_at_former_primary(pools: &Pools, server: &Server) -> bool {
+    let may_write = lookups::fence(pools, server).target_session_attrs.wants_primary();
+    may_write && is_left(pools, server) && !lookups::is_disputed(pools, server)
 }
 
 /// Whether a new server has to be asked for its role.

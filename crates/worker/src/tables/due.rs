@@ -7,7 +7,6 @@ use link::end_reason::EndReason;
 use link::pool::Pool;
 use link::server::{Chore, CloseReason, Group, Server, ServerState};
 use link::session::{Session, SessionState, WaitFor};
-use machine::Settings;
 use machine::sabotage::{Fault, does};
 use session_state::state::ListenerWait;
 use units::{ConnId, Time, limits};

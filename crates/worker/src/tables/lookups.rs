@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use connections::databases::Database;
 use link::listening::pid_in_notifications;
 use link::loss::Loss;
 use link::notifiers::Notifiers;
@@ -37,9 +38,21 @@ pub(crate) fn outlives(sessions: &Sessions, pools: &Pools, server: &Server, sess
     (!unclear || session.incoming().inbox().is_empty() && !session.is_torn()).then_some(loss)
 }
 
+/// The database by which it is judged whether a server is at the right host: the one that it was opened for, or that of its pool if a reload has only
+/// added or removed hosts.
+pub(crate) fn fence<'d>(pools: &'d Pools, server: &'d Server) -> &'d Database {
+    let opened_for = server.identity().opened_for();
+    let Some(pool) = pools.get(server.pool()) else { return opened_for };
+    let current = pool.database();
+    let attrs = [opened_for, current].map(|database| database.target_session_attrs);
+    let wants_the_same = attrs[0] == attrs[1] || attrs.iter().all(|attrs| attrs.wants_primary());
+    let is_of_same_cluster = opened_for.hosts.iter().any(|host| current.hosts.contains(host));
+    if wants_the_same && is_of_same_cluster { current } else { opened_for }
+}
+
 /// Whether a server is at one of several hosts that accept writes, and it is not known which is the right one.
 pub(crate) fn is_disputed(pools: &Pools, server: &Server) -> bool {
-    let database = server.identity().opened_for();
+    let database = fence(pools, server);
     pools.upstreams.have_disputes()
         && database.target_session_attrs.wants_primary()
         && server.identity().opened_for_session().is_none()
