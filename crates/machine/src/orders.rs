@@ -101,6 +101,17 @@ impl Orders {
         (self.all, self.databases) = (ordered.all, ordered.databases);
     }
 
+    /// Whether everything is suspended or paused.
+    #[must_use]
+    pub fn pause_all(&self) -> bool {
+        self.is_suspended() || self.all.paused
+    }
+
+    /// The databases that are paused by name.
+    pub fn paused(&self) -> impl Iterator<Item = &str> {
+        self.databases.iter().filter(|(_, orders)| orders.paused).map(|(name, _)| &**name)
+    }
+
     /// Whether anything is suspended or paused.
     #[must_use]
     pub fn pause_anything(&self) -> bool {

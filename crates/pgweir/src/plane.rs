@@ -88,7 +88,7 @@ impl Plane for EnginePlane {
 
     fn configure(&mut self, settings: Arc<Settings>) {
         self.observer.order(&settings.orders);
-        self.probing.order(&settings.orders);
+        self.probing.order(&settings);
         self.handle.configure(&settings);
     }
 
@@ -105,7 +105,6 @@ impl Plane for EnginePlane {
         self.handle.accept(false);
         self.place.give();
         self.observer.rest(true);
-        self.probing.rest(true);
         self.handle.hand_over();
     }
 
@@ -117,7 +116,6 @@ impl Plane for EnginePlane {
         self.handle.process_left(ProcessId::Successor);
         self.place.take_back();
         self.observer.rest(false);
-        self.probing.rest(false);
         if accepts {
             self.handle.accept(true);
         }

@@ -2,9 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, Mutex};
 use std::thread;
 
 use ask::{Encryption, Target};
@@ -12,8 +11,8 @@ use config::Config;
 use connections::databases::{Address, Database, TargetSessionAttrs};
 use control::{HostProbe, HostSeen, HostsSeen};
 use engine::Handle;
-use machine::{Level, Observed, Orders, Origin, Settings};
-use prober::{Host, Options, Outlet, Prober, Seen};
+use machine::{Level, Observed, Origin, Settings};
+use prober::{Host, Options, Outlet, Prober, Resting, Seen};
 use units::Time;
 
 use crate::observer::target_as;
@@ -26,13 +25,14 @@ const NOBODY: &str = "pgweir";
 
 /// The prober, as others see it.
 #[derive(Clone)]
-pub(crate) struct Probing(Arc<Prober>, Arc<Rests>);
+pub(crate) struct Probing(Arc<Prober>, Arc<Mutex<Rests>>);
 
-/// Why nobody is asked.
+/// Why hosts are not asked.
 #[derive(Default)]
 struct Rests {
-    is_elsewhere: AtomicBool,
-    is_paused: AtomicBool,
+    /// Another process asks them still.
+    is_elsewhere: bool,
+    paused: Resting,
 }
 
 impl Probing {
@@ -65,15 +65,15 @@ impl Probing {
         self.0.configure(options(&config.pooling));
     }
 
-    /// Another process asks from now on, or not any more.
+    /// Another process has our place, or has it no more.
     pub(crate) fn rest(&self, rests: bool) {
-        self.1.is_elsewhere.store(rests, Ordering::SeqCst);
-        self.rest_if_needed();
+        self.change(|own| own.is_elsewhere = rests);
     }
 
-    fn rest_if_needed(&self) {
-        let Rests { is_elsewhere, is_paused } = &*self.1;
-        self.0.rest(is_elsewhere.load(Ordering::SeqCst) || is_paused.load(Ordering::SeqCst));
+    fn change(&self, change: impl FnOnce(&mut Rests)) {
+        let mut own = self.1.lock().expect("nothing panics while it holds this lock");
+        change(&mut own);
+        self.0.rest(if own.is_elsewhere { Resting::All } else { own.paused.clone() });
     }
 
     /// Asks a host at once, and often for a while, and with it all hosts of its databases.
@@ -98,11 +98,20 @@ impl Probing {
         self.0.seen().into_iter().map(of).collect()
     }
 
-    /// While anything is paused nobody is connected: PostgreSQL may be about to stop, and then waits for all connections to end.
-    pub(crate) fn order(&self, orders: &Orders) {
-        self.1.is_paused.store(orders.pause_anything(), Ordering::SeqCst);
-        self.rest_if_needed();
+    /// Nobody is connected to the hosts of databases that are paused: PostgreSQL may be about to stop, and then waits for all connections to end.
+    pub(crate) fn order(&self, settings: &Settings) {
+        let paused = resting(settings);
+        self.change(|own| own.paused = paused);
     }
+}
+
+fn resting(settings: &Settings) -> Resting {
+    let orders = &settings.orders;
+    if orders.pause_all() {
+        return Resting::All;
+    }
+    let databases = orders.paused().filter_map(|name| settings.database(name));
+    Resting::These(databases.flat_map(|database| database.hosts.clone()).collect())
 }
 
 /// Connections that will be open to PostgreSQL at rest.
@@ -198,6 +207,20 @@ mod tests {
         let watched: Vec<_> = options.hosts.iter().map(|host| (host.address.port, host.is_watched)).collect();
         assert_eq!(watched, [(1, true), (2, true), (3, false)]);
         assert_eq!(options.groups.len(), 3);
+    }
+
+    #[test]
+    fn hosts_of_paused_databases_are_not_asked() {
+        let mut settings = Settings {
+            databases: [database("a", &[1, 2]), database("b", &[2]), database("c", &[3])].into(),
+            ..Settings::default()
+        };
+        assert_eq!(resting(&settings), Resting::These(BTreeSet::new()));
+        settings.orders.change(Some("b"), |own| own.paused = true);
+        let Resting::These(hosts) = resting(&settings) else { panic!("one database is paused") };
+        assert_eq!(hosts.iter().map(|host| host.port).collect::<Vec<_>>(), [2]);
+        settings.orders.change(None, |all| all.paused = true);
+        assert_eq!(resting(&settings), Resting::All);
     }
 
     #[test]

@@ -263,7 +263,7 @@ fn serve_until_end(up: Up, read: Read, flags: &Flags, begun: Begun) -> Result<En
         place.take();
         observer.order(&loaded.settings.orders);
         observer.rest(false);
-        probing.order(&loaded.settings.orders);
+        probing.order(&loaded.settings);
         probing.rest(false);
     } else {
         for address in place.http.addresses() {

@@ -12,7 +12,7 @@ use machine::{HostState, Level, Observed, Upstream};
 use crate::facts::{Facts, QUESTION};
 use crate::findings::{Finding, find};
 use crate::pace::{Came, SILENT};
-use crate::{Host, Last, Outlet, Seat};
+use crate::{Host, Last, Outlet, Plan, Seat};
 
 /// How PostgreSQL sees us.
 const NAME: &str = "pgweir prober";
@@ -21,8 +21,8 @@ const NAME: &str = "pgweir prober";
 const PATIENCE: Duration = Duration::from_secs(5);
 
 pub(crate) fn start(seat: &Arc<Seat>, outlet: &Arc<dyn Outlet>) -> io::Result<()> {
-    let (seat, outlet) = (Arc::clone(seat), Arc::clone(outlet));
-    let asker = Asker { seat, outlet, connected: None, unanswered_since: None, told: None, failed_told_at: None };
+    let (seat, outlet, plan) = (Arc::clone(seat), Arc::clone(outlet), Arc::clone(&seat.inner().plan));
+    let asker = Asker { seat, plan, outlet, connected: None, unanswered_since: None, told: None, failed_told_at: None };
     thread::Builder::new().name("prober".to_owned()).spawn(move || asker.run()).map(drop)
 }
 
@@ -70,6 +70,7 @@ fn is_final(trouble: &Trouble) -> bool {
 
 struct Asker {
     seat: Arc<Seat>,
+    plan: Arc<Plan>,
     outlet: Arc<dyn Outlet>,
     connected: Option<Connected>,
     /// When the first question was asked that it has not answered.
@@ -109,12 +110,12 @@ impl Asker {
                 self.connected = None;
             }
             let unanswered = self.unanswered_since.map_or(Duration::ZERO, |since| since.elapsed());
-            let finding = find(&answer, (self.outlet.now(), self.seat.retry), (unanswered, self.seat.timeout));
+            let finding = find(&answer, (self.outlet.now(), self.plan.retry), (unanswered, self.plan.timeout));
             if !self.note(asked_at, &finding, &answer) {
                 return;
             }
             if let Some(state) = finding.state.filter(|state| self.is_news(*state)) {
-                let host = Arc::clone(&self.seat.host.address);
+                let host = Arc::clone(&self.plan.host.address);
                 // An answer is as old as its question; that there is none is seen now.
                 let at = if answer.is_ok() { time } else { self.outlet.now() };
                 let origin = answer.as_ref().ok().map(Facts::origin);
@@ -133,7 +134,11 @@ impl Asker {
                 return false;
             }
             let now = Instant::now();
-            inner = match inner.pace.next(now, seat.interval) {
+            if !Arc::ptr_eq(&self.plan, &inner.plan) {
+                self.plan = Arc::clone(&inner.plan);
+                self.connected = None;
+            }
+            inner = match inner.pace.next(now, self.plan.interval) {
                 Some(at) if at <= now => return true,
                 Some(at) => seat.changed.wait_timeout(inner, at - now).expect("nothing panics with it").0,
                 None => {
@@ -146,12 +151,12 @@ impl Asker {
     }
 
     fn ask(&mut self) -> Result<Facts, Trouble> {
-        let usual = self.seat.timeout.unwrap_or(PATIENCE);
+        let usual = self.plan.timeout.unwrap_or(PATIENCE);
         let patience = if self.unanswered_since.is_some() { SILENT.min(usual) } else { usual };
         let connected = match &mut self.connected {
             Some(connected) => connected,
             none => {
-                let connected = connect(&self.seat.host, &*self.outlet, patience)?;
+                let connected = connect(&self.plan.host, &*self.outlet, patience)?;
                 connected.monitor.set_patience(usual);
                 none.insert(connected)
             }
@@ -180,7 +185,7 @@ impl Asker {
             self.failed_told_at = None;
             return true;
         }
-        let is_due = self.failed_told_at.is_none_or(|at| at.elapsed() >= self.seat.retry / 2);
+        let is_due = self.failed_told_at.is_none_or(|at| at.elapsed() >= self.plan.retry / 2);
         if is_due {
             self.failed_told_at = Some(Instant::now());
         }
@@ -189,17 +194,17 @@ impl Asker {
 
     /// One line for each change.
     fn log(&mut self, finding: &Finding, answer: &Result<Facts, Trouble>) {
-        let host = &self.seat.host.address;
+        let host = &self.plan.host.address;
         let (condition, level, text) = match (finding.state, finding.how, answer) {
             (Some(HostState::Silent), ..) => {
-                let seconds = self.seat.timeout.unwrap_or_default().as_secs_f64();
+                let seconds = self.plan.timeout.unwrap_or_default().as_secs_f64();
                 (Condition::Silent, Level::Warning, format!("host {host} has not answered for {seconds} s"))
             }
             // Whoever opens servers at an only host logs why that fails, as for a name without an address.
-            (Some(HostState::Failed { .. }), _, Err(trouble)) if self.seat.host.is_watched => {
+            (Some(HostState::Failed { .. }), _, Err(trouble)) if self.plan.host.is_watched => {
                 (Condition::Failed, Level::Warning, format!("host {host} lets nobody in: {}", trouble.words))
             }
-            (_, Came::Refused | Came::Unknown, Err(trouble)) if self.seat.host.is_watched => {
+            (_, Came::Refused | Came::Unknown, Err(trouble)) if self.plan.host.is_watched => {
                 (Condition::Refused, Level::Log, format!("host {host} does not tell its role: {}", trouble.words))
             }
             (Some(HostState::Alive { .. }), ..) => {

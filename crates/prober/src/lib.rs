@@ -16,6 +16,7 @@ mod facts;
 mod findings;
 mod pace;
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
@@ -86,49 +87,87 @@ pub struct Prober {
     state: Mutex<State>,
 }
 
+/// The hosts that are not asked for now: nobody is connected to them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Resting {
+    #[default]
+    None,
+    These(BTreeSet<Address>),
+    All,
+}
+
+impl Resting {
+    fn includes(&self, address: &Address) -> bool {
+        match self {
+            Resting::None => false,
+            Resting::These(hosts) => hosts.contains(address),
+            Resting::All => true,
+        }
+    }
+}
+
 #[derive(Default)]
 struct State {
     options: Options,
-    /// Nobody is asked for now.
-    rests: bool,
+    resting: Resting,
     seats: Vec<Arc<Seat>>,
 }
 
 impl State {
-    /// Connections are closed. A host that was silent counts as alive: nobody would notice that it answers again.
-    fn leave(&mut self, outlet: &dyn Outlet) {
-        for seat in std::mem::take(&mut self.seats) {
-            seat.end();
-            if seat.inner().is_silent {
-                let unknown = Upstream::new(outlet.now(), HostState::Alive { role: None });
-                outlet.probed(Observed { host: Arc::clone(&seat.host.address), upstream: unknown }, None);
+    /// Has each host asked that is to be, from now on as the options are. A host that is asked already is asked on: what is known of it stays.
+    fn renew(&mut self, outlet: &Arc<dyn Outlet>) {
+        let mut before = std::mem::take(&mut self.seats);
+        let hosts = self.options.hosts.iter().filter(|host| !self.resting.includes(&host.address));
+        for host in hosts {
+            let Some(plan) = Plan::of(host, &self.options) else { break };
+            if let Some(at) = before.iter().position(|seat| seat.address == host.address) {
+                let seat = before.swap_remove(at);
+                seat.follow(plan);
+                self.seats.push(seat);
+                continue;
             }
-        }
-    }
-
-    fn begin(&mut self, outlet: &Arc<dyn Outlet>) {
-        let Some(interval) = self.options.interval.filter(|_| !self.rests) else { return };
-        for host in &self.options.hosts {
-            let seat = Arc::new(Seat::new(host.clone(), &self.options, interval));
+            let seat = Arc::new(Seat::new(plan));
             match asker::start(&seat, outlet) {
                 Ok(()) => self.seats.push(seat),
                 Err(why) => outlet.say(Level::Error, format!("prober: cannot start a thread: {why}")),
             }
         }
+        for seat in before {
+            seat.end();
+            if seat.inner().is_silent {
+                // Nobody would notice that it answers again.
+                let unknown = Upstream::new(outlet.now(), HostState::Alive { role: None });
+                outlet.probed(Observed { host: Arc::clone(&seat.address), upstream: unknown }, None);
+            }
+        }
+    }
+}
+
+/// How a host is asked.
+struct Plan {
+    host: Host,
+    interval: Duration,
+    timeout: Option<Duration>,
+    retry: Duration,
+}
+
+impl Plan {
+    /// `None`: nobody is asked.
+    fn of(host: &Host, options: &Options) -> Option<Arc<Plan>> {
+        let interval = options.interval?;
+        Some(Arc::new(Plan { host: host.clone(), interval, timeout: options.timeout, retry: options.retry }))
     }
 }
 
 /// One host, between its thread and others.
 struct Seat {
-    host: Host,
-    interval: Duration,
-    timeout: Option<Duration>,
-    retry: Duration,
+    address: Arc<Address>,
     inner: Mutex<Inner>,
     changed: Condvar,
 }
 
 struct Inner {
+    plan: Arc<Plan>,
     pace: Pace,
     last: Option<Last>,
     is_silent: bool,
@@ -136,20 +175,21 @@ struct Inner {
 }
 
 impl Seat {
-    fn new(host: Host, options: &Options, interval: Duration) -> Seat {
-        let pace = Pace::new(host.is_watched);
-        Seat {
-            host,
-            interval,
-            timeout: options.timeout,
-            retry: options.retry,
-            inner: Mutex::new(Inner { pace, last: None, is_silent: false, is_over: false }),
-            changed: Condvar::new(),
-        }
+    fn new(plan: Arc<Plan>) -> Seat {
+        let (address, pace) = (Arc::clone(&plan.host.address), Pace::new(plan.host.is_watched));
+        let inner = Inner { plan, pace, last: None, is_silent: false, is_over: false };
+        Seat { address, inner: Mutex::new(inner), changed: Condvar::new() }
     }
 
     fn inner(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().expect("nothing panics while it holds this lock")
+    }
+
+    fn follow(&self, plan: Arc<Plan>) {
+        let mut inner = self.inner();
+        inner.pace.is_watched = plan.host.is_watched;
+        inner.plan = plan;
+        self.changed.notify_all();
     }
 
     fn end(&self) {
@@ -168,22 +208,20 @@ impl Prober {
         self.state.lock().expect("nothing panics while it holds this lock")
     }
 
-    /// Asks these hosts from now on. Connections of before are closed.
+    /// Asks these hosts from now on. Connections of before are closed, each when its question is answered.
     pub fn configure(&self, options: Options) {
         let mut state = self.state();
-        state.leave(&*self.outlet);
         state.options = options;
-        state.begin(&self.outlet);
+        state.renew(&self.outlet);
     }
 
-    /// Asks no host for now, or asks them again.
-    pub fn rest(&self, rests: bool) {
+    /// Asks these hosts not for now, and all others.
+    pub fn rest(&self, resting: Resting) {
         let mut state = self.state();
-        if std::mem::replace(&mut state.rests, rests) == rests {
-            return;
+        if state.resting != resting {
+            state.resting = resting;
+            state.renew(&self.outlet);
         }
-        state.leave(&*self.outlet);
-        state.begin(&self.outlet);
     }
 
     /// Asks a host for a while. `is_urgent`: at once and often, and with it all hosts of its databases.
@@ -191,7 +229,7 @@ impl Prober {
         let state = self.state();
         let now = Instant::now();
         if !is_urgent {
-            for seat in state.seats.iter().filter(|seat| *seat.host.address == *address) {
+            for seat in state.seats.iter().filter(|seat| *seat.address == *address) {
                 seat.inner().pace.want(now);
                 seat.changed.notify_all();
             }
@@ -200,7 +238,7 @@ impl Prober {
         let with = |group: &&Vec<Address>| group.contains(address);
         let others: Vec<&Address> = state.options.groups.iter().filter(with).flatten().collect();
         for seat in &state.seats {
-            let host = &*seat.host.address;
+            let host = &*seat.address;
             if host == address || others.contains(&host) {
                 seat.inner().pace.urge(now);
                 seat.changed.notify_all();
@@ -212,7 +250,7 @@ impl Prober {
     #[must_use]
     pub fn seen(&self) -> Vec<Seen> {
         let state = self.state();
-        let seen = |seat: &Arc<Seat>| Seen { address: Arc::clone(&seat.host.address), last: seat.inner().last.clone() };
+        let seen = |seat: &Arc<Seat>| Seen { address: Arc::clone(&seat.address), last: seat.inner().last.clone() };
         state.seats.iter().map(seen).collect()
     }
 }

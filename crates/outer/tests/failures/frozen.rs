@@ -65,6 +65,42 @@ fn who_waits_for_an_answer_of_a_frozen_host_is_told_what_is_known_and_who_waits_
 }
 
 #[test]
+fn a_frozen_host_is_found_however_often_settings_are_reloaded() {
+    let stage = Stage::set(&wishes());
+    let mut client = stage.client();
+    assert_eq!(value(&mut client, "create table t (i int)"), None);
+    let mut console =
+        Client::login(stage.pooler.address(), "postgres", "pgbouncer").unwrap_or_else(|gone| panic!("{gone}"));
+    let frozen = Frozen::new(&stage.cluster);
+    let writing = thread::spawn(move || error(&mut client, "insert into t values (1)"));
+    eventually("the host counts as silent", || {
+        let _ = console.query("reload").expect("the console answers");
+        stage.pooler.log().contains("has not answered for 3 s")
+    });
+    assert_eq!(writing.join().expect("no panic"), "08007");
+    drop(frozen);
+}
+
+#[test]
+fn a_client_that_is_left_in_the_process_before_is_told_of_a_frozen_host() {
+    let mut wishes = wishes();
+    wishes.settings.push(("unix_socket_dir", "{dir}".to_owned()));
+    let mut stage = Stage::set(&wishes);
+    let mut client = stage.client();
+    assert_eq!(value(&mut client, "create table t (i int)"), None);
+    assert_eq!(value(&mut client, "begin"), None);
+    assert_eq!(value(&mut client, "insert into t values (1)"), None);
+    let before = stage.pooler.upgrade();
+    let frozen = Frozen::new(&stage.cluster);
+    assert_eq!(error(&mut client, "insert into t values (2)"), "40001");
+    drop(frozen);
+    assert_eq!(value(&mut client, "rollback"), None);
+    assert_eq!(value(&mut client, "select count(*) from t").as_deref(), Some("0"));
+    let ended = { before }.wait().expect("it is our child");
+    assert!(ended.success(), "{ended}");
+}
+
+#[test]
 fn a_long_query_at_a_host_that_answers_probes_is_not_touched() {
     let stage = Stage::set(&wishes());
     let mut client = stage.client();
