@@ -1,4 +1,5 @@
-//! The question to a host, and the reading of its answer. PostgreSQL 9.6 and later answer it to any role.
+//! The question to a host, and the reading of its answer. PostgreSQL 10 and later answer it to any role; earlier ones have other names for its functions, so their hosts show
+//! no role.
 //!
 //! The timeline is that of the log that is written now, or replayed: `pg_control_checkpoint()` lags until the next checkpoint, which may be
 //! that of another timeline.

@@ -57,8 +57,8 @@ pub(crate) fn find(
             }
             let how = match code {
                 None => Came::Unknown,
-                // Too many connections: PostgreSQL is alive.
-                Some(code) if code.starts_with("53") => Came::Answered,
+                // Too many connections: PostgreSQL is alive, and to ask often would take those that become free.
+                Some(code) if code.starts_with("53") => Came::Unknown,
                 Some(_) => Came::Refused,
             };
             finding(Some(HostState::Alive { role: None }), how)
@@ -85,7 +85,7 @@ mod tests {
             (Ok(facts(HostRole::Standby)), 9, Some(HostState::Alive { role: Some(HostRole::Standby) }), Came::Answered),
             (trouble(Is::Answering, Some("28P01")), 0, Some(HostState::Alive { role: None }), Came::Refused),
             (trouble(Is::Answering, None), 0, Some(HostState::Alive { role: None }), Came::Unknown),
-            (trouble(Is::Answering, Some("53300")), 0, Some(HostState::Alive { role: None }), Came::Answered),
+            (trouble(Is::Answering, Some("53300")), 0, Some(HostState::Alive { role: None }), Came::Unknown),
             (trouble(Is::Answering, Some("57P03")), 0, failed, Came::Failed),
             (trouble(Is::Failed, None), 0, failed, Came::Failed),
             (trouble(Is::Unresolved, None), 9, None, Came::Failed),

@@ -44,7 +44,7 @@ pub(crate) enum Came {
     Answered,
     /// With nothing that could be used.
     Failed,
-    /// With a demand for a password that is not known: it answers, and more is not to be had.
+    /// With a demand for a password that is not known, or since it has too many connections: it answers, and more is not to be had.
     Unknown,
     /// The login was refused for good.
     Refused,

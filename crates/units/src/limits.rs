@@ -162,8 +162,7 @@ pub const DELAYED_ANSWERS_MAX: usize = 10_000;
 /// Lookups of users' secrets that one lookup database has to answer at a time: a million made-up names are no more.
 pub const LOOKUPS_IN_FLIGHT_MAX: usize = 16;
 
-/// How long a login waits for its lookup. With what else a login takes, its client learns within 5 s that the database cannot be
-/// reached.
+/// How long an answer to a lookup is waited for, and how long a login waits for its lookup at least. `failover_wait` may be longer, except at the console.
 pub const LOOKUP_WAIT: Duration = Duration::from_secs(4);
 
 /// How long after a failed try a lookup database is left alone, at most: the next try may come while logins still wait.

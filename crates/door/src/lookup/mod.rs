@@ -11,8 +11,9 @@
 //!
 //! A connection is opened when a login first needs it, closed when it has idled for `server_idle_timeout`, and belongs to
 //! no pool. Each login gets exactly one [`Outcome`], unless it leaves before. Promises that a login learns within
-//! [`limits::LOOKUP_WAIT`] that its database cannot be reached; that what was said earlier is used only then; and that
-//! nobody is let in because a lookup has failed. Does not know what a login does with a secret.
+//! [`limits::LOOKUP_WAIT`], or `failover_wait` if that is longer, that its database cannot be reached; that what was said
+//! earlier is used only then; and that nobody is let in because a lookup has failed. Does not know what a login does with a
+//! secret.
 //!
 //! //= pgbouncer config.md#auth_query
 
@@ -39,7 +40,7 @@ use cache::Cache;
 use connection::{Connection, News};
 use connections::Broken;
 use connections::channel::Channel;
-use connections::databases::Database;
+use connections::databases::{CONSOLE_DATABASE, Database};
 use connections::server_login::{Credentials, Derived};
 use machine::Settings;
 use machine::action::{Action, Actions};
@@ -219,7 +220,7 @@ impl Lookups {
             return Begun::Now(outcome);
         }
         let site = self.sites.get_mut(&target).expect("there is room for it");
-        site.waiting.join(since, user, login);
+        site.waiting.join(since + patience(turn.settings, database), user, login);
         self.advance(turn, &target);
         Begun::Waits
     }
@@ -328,7 +329,7 @@ impl Lookups {
         // It may have been removed by a reload.
         let Some(site) = sites.get_mut(target) else { return };
         let servers = &turn.settings.global.servers;
-        let waits = site.waiting.oldest().map(|(since, ..)| since + limits::LOOKUP_WAIT);
+        let waits = site.waiting.first_to_end().map(|(until, ..)| until);
         let answers = site.waiting.sent_at().map(|at| at + limits::LOOKUP_WAIT);
         let connects = match site.conn.map(|conn| &connections[conn]) {
             None if site.waiting.has_pending() => Some(site.health.retry_at()),
@@ -380,8 +381,8 @@ impl Lookups {
         }
         loop {
             let site = self.sites.get_mut(target).expect("a site that is due is there");
-            let Some((since, login, user)) = site.waiting.oldest() else { return };
-            if turn.now < since + limits::LOOKUP_WAIT {
+            let Some((until, login, user)) = site.waiting.first_to_end() else { return };
+            if turn.now < until {
                 return;
             }
             let user = Arc::clone(user);
@@ -586,6 +587,16 @@ enum Loss {
 /// Errors at the login that do not pass: credentials, no such database, no right to connect.
 fn is_final(code: SqlState) -> bool {
     &code.class() == b"28" || [sqlstate::INVALID_CATALOG_NAME, sqlstate::INSUFFICIENT_PRIVILEGE].contains(&code)
+}
+
+/// How long a login to this database waits while its lookup database cannot be reached: as those that are in wait for a host, and at the console, where
+/// somebody looks for the cause, for less.
+fn patience(settings: &Settings, database: &str) -> Duration {
+    if database == CONSOLE_DATABASE {
+        return limits::LOOKUP_WAIT;
+    }
+    let own = settings.database(database).and_then(|database| database.settings.failover_wait);
+    own.unwrap_or(settings.global.servers.failover_wait).max(limits::LOOKUP_WAIT)
 }
 
 /// Where there are several hosts, one that does not answer leaves time for another.

@@ -14,6 +14,8 @@ use super::*;
 
 const USERS: [&str; 4] = ["ann", "bob", "cid", "nobody"];
 const TTL: Duration = Duration::from_secs(20);
+/// `failover_wait`
+const PATIENCE: Duration = Duration::from_secs(6);
 /// How long after trouble what was said earlier may be used: the wait for an answer, and the pause after a failure.
 const TROUBLE: Duration = Duration::from_secs(6);
 
@@ -67,6 +69,7 @@ struct Counts {
 impl World {
     fn new(seed: u64) -> World {
         let mut settings = Settings::default();
+        settings.global.servers.failover_wait = PATIENCE;
         settings.global.tls.server_tls_sslmode = settings::SslMode::Disable;
         settings.global.login.auth_user = Some("asker".to_owned());
         settings.global.login.auth_query = "q".to_owned();
@@ -160,7 +163,7 @@ impl World {
     fn judge(&mut self, user: &'static str, since: Time, outcome: &Outcome) {
         let (now, waited) = (self.now, self.now.since(since));
         let trouble = self.is_down || self.hangs || self.trouble_at.is_some_and(|at| now.since(at) <= TROUBLE);
-        assert!(waited <= LOOKUP_WAIT, "{user} has waited {waited:?}");
+        assert!(waited <= PATIENCE, "{user} has waited {waited:?}");
         if let Outcome::Unreachable(_) = outcome {
             assert!(trouble, "{user} is told at {now:?} of trouble that there is not");
             self.counts.unreachable += 1;

@@ -36,30 +36,30 @@ pub(super) struct Waiting {
     /// The same, in order of arrival.
     order: BTreeMap<u64, Arc<str>>,
     sent: VecDeque<Sent>,
-    /// Since when each login waits, and for whom.
+    /// Until when each login waits, and for whom.
     logins: BTreeMap<ConnId, (Time, Arc<str>)>,
-    /// The same, the oldest first.
-    oldest: BTreeSet<(Time, ConnId)>,
+    /// The same, by that time.
+    ends: BTreeSet<(Time, ConnId)>,
     next_number: u64,
 }
 
 impl Waiting {
-    pub(super) fn join(&mut self, now: Time, user: &Arc<str>, login: ConnId) {
+    pub(super) fn join(&mut self, until: Time, user: &Arc<str>, login: ConnId) {
         let lookup = self.pending.entry(Arc::clone(user)).or_insert_with(|| {
             self.next_number += 1;
             self.order.insert(self.next_number, Arc::clone(user));
             Lookup { number: self.next_number, logins: BTreeSet::new() }
         });
         lookup.logins.insert(login);
-        self.logins.insert(login, (now, Arc::clone(user)));
-        self.oldest.insert((now, login));
+        self.logins.insert(login, (until, Arc::clone(user)));
+        self.ends.insert((until, login));
     }
 
     /// A login ends, or has its answer.
     pub(super) fn leave(&mut self, login: ConnId) {
         // It may have had its answer already.
-        let Some((since, user)) = self.logins.remove(&login) else { return };
-        self.oldest.remove(&(since, login));
+        let Some((until, user)) = self.logins.remove(&login) else { return };
+        self.ends.remove(&(until, login));
         for sent in &mut self.sent {
             sent.lookup.logins.remove(&login);
         }
@@ -95,8 +95,8 @@ impl Waiting {
     }
 
     fn forget(&mut self, login: ConnId) {
-        if let Some((since, _)) = self.logins.remove(&login) {
-            self.oldest.remove(&(since, login));
+        if let Some((until, _)) = self.logins.remove(&login) {
+            self.ends.remove(&(until, login));
         }
     }
 
@@ -121,11 +121,11 @@ impl Waiting {
         }
     }
 
-    /// Since when the login waits that has waited longest, and for whom.
-    pub(super) fn oldest(&self) -> Option<(Time, ConnId, &Arc<str>)> {
-        let (since, login) = *self.oldest.first()?;
+    /// The login that waits no more first: until when it does, and for whom.
+    pub(super) fn first_to_end(&self) -> Option<(Time, ConnId, &Arc<str>)> {
+        let (until, login) = *self.ends.first()?;
         let (_, user) = self.logins.get(&login)?;
-        Some((since, login, user))
+        Some((until, login, user))
     }
 
     /// When the oldest lookup that is not answered yet was sent.
@@ -138,10 +138,10 @@ impl Waiting {
         !self.order.is_empty()
     }
 
-    /// Every login that waits, the oldest first, and for whom.
+    /// Every login that waits, and for whom.
     pub(super) fn all(&self) -> Vec<(ConnId, Arc<str>)> {
         let user = |login: &ConnId| self.logins.get(login).map(|(_, user)| Arc::clone(user));
-        self.oldest.iter().filter_map(|(_, login)| Some((*login, user(login)?))).collect()
+        self.ends.iter().filter_map(|(_, login)| Some((*login, user(login)?))).collect()
     }
 
     /// No login waits, and no answer is owed.
@@ -185,7 +185,7 @@ mod tests {
         waiting.join(Time(5), &Arc::from("ann"), login(9));
         assert!(sent(&mut waiting, 5).is_empty(), "more may come and share it");
         assert_eq!(answered(&mut waiting), ("ann".to_owned(), vec![login(0), login(2)]));
-        assert_eq!(waiting.oldest().map(|(since, ..)| since), Some(Time(2)));
+        assert_eq!(waiting.first_to_end().map(|(until, ..)| until), Some(Time(2)));
         assert_eq!(answered(&mut waiting), ("bob".to_owned(), vec![login(1)]));
         assert!(waiting.answered().is_none() && waiting.has_pending());
         assert_eq!(sent(&mut waiting, 6), ["ann"]);
@@ -211,7 +211,7 @@ mod tests {
         waiting.leave(login(1));
         assert_eq!(sent(&mut waiting, 4), ["ann"], "nobody waits for bob any more");
         waiting.leave(login(0));
-        assert_eq!(waiting.oldest().map(|(_, login, _)| login), Some(login(2)));
+        assert_eq!(waiting.first_to_end().map(|(_, login, _)| login), Some(login(2)));
         waiting.leave(login(2));
         waiting.leave(login(2));
         assert!(!waiting.is_empty(), "an answer is owed");

@@ -15,12 +15,13 @@ impl Rules {
         self.mode
     }
 
-    /// How long a session waits for a server; `None`: for ever.
+    /// How long a session waits while no host can be used.
     #[inline]
     pub fn failover_wait(&self) -> Duration {
         self.failover_wait
     }
 
+    /// How long a session waits for a server; `None`: for ever.
     pub fn query_wait_timeout(&self) -> Option<Duration> {
         self.query_wait_timeout
     }
