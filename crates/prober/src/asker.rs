@@ -29,26 +29,39 @@ pub(crate) fn start(seat: &Arc<Seat>, outlet: &Arc<dyn Outlet>) -> io::Result<()
 /// A connection to a host.
 struct Connected {
     monitor: Monitor,
-    /// Its name has several addresses, which may be different hosts.
-    is_one_of_several: bool,
+    /// The other addresses of its name, until it is known that none leads to another server.
+    others: Vec<IpAddr>,
 }
 
 /// Connects to the first address that lets anybody in; or else the trouble with the last.
 fn connect(host: &Host, outlet: &dyn Outlet, patience: Duration) -> Result<Connected, Trouble> {
     let databases::Host::Name(name) = &host.address.host else {
         let monitor = connect_to(&host.targets, None, patience)?;
-        return Ok(Connected { monitor, is_one_of_several: false });
+        return Ok(Connected { monitor, others: Vec::new() });
     };
     let unresolved = |words| Trouble { is: Is::Unresolved, sqlstate: None, words };
     let addresses = outlet.look_up(name).map_err(unresolved)?;
     let mut last = unresolved(format!("{name} has no address"));
     for address in addresses.iter() {
         match connect_to(&host.targets, Some(*address), patience) {
-            Ok(monitor) => return Ok(Connected { monitor, is_one_of_several: addresses.len() > 1 }),
+            Ok(monitor) => {
+                let others = addresses.iter().copied().filter(|other| other != address).collect();
+                return Ok(Connected { monitor, others });
+            }
             Err(trouble) => last = trouble,
         }
     }
     Err(last)
+}
+
+/// Whether another address of a name leads to another server than one that has answered so. One that does not answer, or refuses connections, leads to
+/// none now.
+fn may_be_another(targets: &[Target], other: IpAddr, facts: &Facts) -> bool {
+    let answer = connect_to(targets, Some(other), SILENT).and_then(|mut monitor| monitor.try_row(QUESTION));
+    match answer {
+        Ok(row) => Facts::read(&row).is_none_or(|found| !facts.is_same_server(&found)),
+        Err(trouble) => trouble.is == Is::Answering,
+    }
 }
 
 /// As the first that is let in, or else the trouble of the last.
@@ -164,9 +177,12 @@ impl Asker {
         let row = connected.monitor.try_row(QUESTION)?;
         let answering = |words: &str| Trouble { is: Is::Answering, sqlstate: None, words: words.to_owned() };
         let facts = Facts::read(&row).ok_or_else(|| answering("the answer is not PostgreSQL's"))?;
-        if connected.is_one_of_several {
-            return Err(answering("its name has several addresses, which may have different roles"));
+        for other in &connected.others {
+            if may_be_another(&self.plan.host.targets, *other, &facts) {
+                return Err(answering("its name has several addresses, which may have different roles"));
+            }
         }
+        connected.others.clear();
         Ok(facts)
     }
 

@@ -42,6 +42,12 @@ impl Facts {
         Origin { role, system, timeline, started: started.clone() }
     }
 
+    /// Whether both are answers of one server: of the same system, and started at the same time.
+    pub(crate) fn is_same_server(&self, other: &Facts) -> bool {
+        let is_known = self.system.is_some() && self.started.is_some();
+        is_known && (self.system, &self.started) == (other.system, &other.started)
+    }
+
     /// Reads the row. `None`: it is not PostgreSQL's.
     pub(crate) fn read(row: &[Option<String>]) -> Option<Facts> {
         let [in_recovery, system, timeline, position, started] = row else { return None };

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
+use outer::standby::{PRIMARY, STANDBY, pair};
 use outer::{Authority, Client, NameServer, Pooler, Says, Stage, Wishes, eventually};
 use rustix::net::{AddressFamily, SocketType, bind, listen, socket};
 
@@ -399,4 +400,33 @@ fn a_certificate_has_to_name_the_host_that_was_connected_to() {
         let words = "certificate not valid for name";
         eventually(words, || pooler.log().contains(words));
     }
+}
+
+/// What SHOW HOSTS has of a host: its role and its timeline.
+fn role(pooler: &Pooler, host: &str) -> Option<(String, String)> {
+    let row = shown(pooler, "show hosts", host)?;
+    Some((row[5].clone(), row[8].clone()))
+}
+
+#[test]
+fn a_name_with_several_addresses_of_one_server_has_its_role_and_timeline() {
+    let (stage, names) = (stage(), NameServer::start());
+    let nobody = Ipv4Addr::new(127, 0, 0, 9);
+    names.tell("db.example", Says::Addresses(vec![nobody, FIRST, SECOND]));
+    let pooler = pooler(&stage, "db.example,127.0.0.1", "", Some(&names));
+    eventually("its timeline is known", || role(&pooler, "db.example").is_some_and(|(_, timeline)| timeline == "1"));
+    assert_eq!(role(&pooler, "db.example").map(|(role, _)| role).as_deref(), Some("primary"));
+}
+
+#[test]
+fn a_name_with_addresses_of_two_servers_has_no_role() {
+    let ((stage, _standby), names) = (pair(), NameServer::start());
+    let addresses = [PRIMARY, STANDBY].map(|address| address.parse().expect("an address"));
+    names.tell("db.example", Says::Addresses(addresses.to_vec()));
+    let pooler = pooler(&stage, "db.example,127.0.0.1", "", Some(&names));
+    let words = "host db.example:";
+    eventually(words, || {
+        pooler.log().contains(words) && pooler.log().contains("several addresses, which may have different roles")
+    });
+    assert_eq!(role(&pooler, "db.example").map(|(_, timeline)| timeline).as_deref(), Some(""));
 }
