@@ -204,9 +204,8 @@ impl Session {
 
     /// The block does not begin anywhere.
     pub fn take_begun(&mut self) -> Option<Box<BegunBlock>> {
-        if self.facts.begun.is_none() {
-            return None;
-        }
+        // To take it marks the facts as changed.
+        self.facts.begun.as_ref()?;
         self.end_retries();
         self.facts.begun.take()
     }
