@@ -210,6 +210,9 @@ fn add(pool: &mut Pool, part: &PoolSnapshot, settings: &Settings) {
     let idle = servers.idle.saturating_add(servers.used).saturating_add(servers.tested);
     pool.servers_idle = pool.servers_idle.saturating_add(idle);
     pool.servers_login = pool.servers_login.saturating_add(servers.login);
+    if pool.held_for.is_none() {
+        pool.held_for.clone_from(&part.held_for);
+    }
     pool.auto_size = part.sizing.as_ref().map(|sizing| sizing.size).or(pool.auto_size);
     let totals = &part.totals;
     for (sum, more) in [

@@ -88,6 +88,8 @@ pub struct Pool {
     pub waiting_by_class: BTreeMap<Arc<str>, u32>,
     /// The last deadlock that PostgreSQL ended with an error for a client of this pool.
     pub deadlock: Option<EndedDeadlock>,
+    /// No host of its database can be used: what is known of each.
+    pub held_for: Option<Arc<str>>,
 }
 
 /// A deadlock that is over.

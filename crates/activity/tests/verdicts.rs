@@ -157,6 +157,7 @@ fn pool(of: &Words<'_>) -> Pool {
             client: i32::try_from(number("victim")).expect("a client's id"),
             application_name: of.text("app").unwrap_or_default().to_owned(),
         }),
+        held_for: of.text("held").map(|hosts| hosts.replace('_', " ").into()),
         ..Pool::default()
     }
 }

@@ -224,6 +224,9 @@ fn add(sum: &mut PoolSnapshot, part: &PoolSnapshot) {
     fidelity.pinned = fidelity.pinned.saturating_add(more.pinned);
     fidelity.waiting = fidelity.waiting.saturating_add(more.waiting);
     fidelity.counts.add(&more.counts);
+    if sum.held_for.is_none() {
+        sum.held_for.clone_from(&part.held_for);
+    }
     if sum.sizing.is_none() {
         sum.sizing.clone_from(&part.sizing);
     }

@@ -207,6 +207,8 @@ pub struct PoolSnapshot {
     /// Transactions that are known to run long here.
     pub long: Vec<LongCounts>,
     pub deadlocks: Deadlocks,
+    /// No host of its database can be used, and clients wait for one: what is known of each.
+    pub held_for: Option<Arc<str>>,
 }
 
 /// Deadlocks that PostgreSQL ended with an error for a client of one pool on one worker.
@@ -278,6 +280,7 @@ impl PoolSnapshot {
             sizing: None,
             long: Vec::new(),
             deadlocks: Deadlocks::default(),
+            held_for: None,
         }
     }
 }

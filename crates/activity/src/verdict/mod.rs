@@ -90,6 +90,8 @@ pub enum Why {
     Held,
     /// The pool has no server that is ready.
     NoServer,
+    /// No host of its database can be used. What is known of each.
+    NoHost(Arc<str>),
     /// Most servers run statements, and PostgreSQL was not asked, or has not answered, what these wait for.
     Unseen,
 }
@@ -137,6 +139,7 @@ impl Why {
             Why::Kept(_) => "kept",
             Why::Held => "held",
             Why::NoServer => "no server",
+            Why::NoHost(_) => "no host",
             Why::Unseen => "unseen",
         }
     }
@@ -145,7 +148,7 @@ impl Why {
     #[must_use]
     pub fn queue(&self) -> Option<Queue> {
         match self {
-            Why::Behind(_) | Why::Standby | Why::Held | Why::NoServer => Some(Queue::Consequence),
+            Why::Behind(_) | Why::Standby | Why::Held | Why::NoServer | Why::NoHost(_) => Some(Queue::Consequence),
             Why::Computing(_) | Why::IdleInTransaction(_) | Why::Kept(_) => Some(Queue::Cause),
             Why::LockOnly(_) | Why::Unseen | Why::Ending => None,
         }
@@ -201,6 +204,9 @@ fn trouble(index: &Index<'_>, key: &PoolKey, pool: &Pool) -> Option<Trouble> {
         let longest = survey.behind.iter().filter_map(|row| Some(row.waiter.as_ref()?.waiting)).max()?;
         let chain = behind.filter(|_| longest >= LONG_WAIT)?;
         return made(longest, Why::LockOnly(chain));
+    }
+    if let Some(hosts) = &pool.held_for {
+        return made(pool.oldest_wait, Why::NoHost(Arc::clone(hosts)));
     }
     let why = match behind {
         Some(chain) if servers.is_most(servers.behind + u32::from(chain.is_root_in_pool(key))) => Why::Behind(chain),

@@ -109,7 +109,7 @@ impl Trouble {
         match &self.why {
             Why::Behind(chain) | Why::LockOnly(chain) => chain.root(),
             Why::IdleInTransaction(link) | Why::Kept(link) => Some(link),
-            Why::Standby | Why::Computing(_) | Why::Ending | Why::Held | Why::NoServer | Why::Unseen => None,
+            Why::Standby | Why::Computing(_) | Why::Ending | Why::Held | Why::NoServer | Why::NoHost(_) | Why::Unseen => None,
         }
     }
 
@@ -178,6 +178,7 @@ impl Trouble {
                 format!("its pool has no server yet: {}", doings(servers))
             }
             Why::NoServer => "its pool has no server".to_owned(),
+            Why::NoHost(hosts) => format!("no host can be used ({hosts})"),
         }
     }
 }
@@ -224,6 +225,7 @@ fn advice(why: &Why, servers: &Servers) -> Option<&'static str> {
         Why::NoServer => {
             "It is paused, or PostgreSQL refuses connections, or a limit is reached: SHOW DATABASES, and the log."
         }
+        Why::NoHost(_) => "They wait until one can, for failover_wait at most: SHOW HOSTS, and the log.",
         Why::Ending => "They are free when PostgreSQL has ended these statements: SHOW SERVERS.",
         Why::Unseen => "With observe_user, pgweir asks PostgreSQL.",
     })

@@ -33,7 +33,7 @@ const COLUMNS: &[Column] = &[
     // The statement that ends the root, and where it is to be run.
     text("to_end"),
     text("end_at"),
-    // no primary, two primaries, locks, locks only (no client waits for a server), standby, statements, cancels, idle in transaction, kept, held, no server, unseen.
+    // no primary, two primaries, locks, locks only (no client waits for a server), standby, statements, cancels, idle in transaction, kept, held, no server, no host, unseen.
     text("reason"),
     // Of a time that is over: the first and the last second of it. `waiting` is the most, and the sentence that of the worst second.
     text("from"),
@@ -45,10 +45,11 @@ pub(super) fn table(input: &ShowInput<'_>) -> Table {
     let detail = if input.shows_statements { Detail::Full } else { Detail::WithoutStatements };
     let held = held::all(input);
     held.iter().for_each(|held| table.push(values_held(held)));
-    // Their pools have no server, and why is said already.
+    // Why their clients wait is said already.
     let is_said = |trouble: &Trouble| {
         let database = input.settings.database(&trouble.pool.database);
-        trouble.why == Why::NoServer && database.is_some_and(|database| held.iter().any(|held| held.holds(&database)))
+        let is_for_hosts = matches!(trouble.why, Why::NoServer | Why::NoHost(_));
+        is_for_hosts && database.is_some_and(|database| held.iter().any(|held| held.holds(&database)))
     };
     let verdicts = input.history.verdicts();
     for (verdict, trouble) in verdicts.iter().filter_map(|verdict| Some((verdict, verdict.trouble()?))) {

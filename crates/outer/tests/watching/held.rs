@@ -127,6 +127,27 @@ fn two_hosts_that_accept_writes_are_said_at_once_though_nobody_waits() {
 }
 
 #[test]
+fn who_waits_for_the_end_of_a_dispute_is_not_said_to_wait_for_a_transaction_that_is_open() {
+    let scene = scene("observe_interval = 1\n");
+    let session = page::session(scene.http, "dba", PASSWORD);
+    let [mut open, mut waiting] = [(); 2].map(|()| scene.client());
+    for sql in ["create table t (i int)", "begin", "insert into t values (1)"] {
+        assert_eq!(open.query(sql).expect("served").errors, []);
+    }
+    assert_eq!(scene.standby.psql("postgres", "select pg_promote()").expect("it is promoted"), "t");
+    eventually("nobody writes", || scene.pooler.log().contains("two primaries: clients wait"));
+    let waiter = thread::spawn(move || waiting.query("insert into t values (2)").map(|answer| answer.errors));
+    let words = "why: 1 client of shop/postgres waits, because no host can be used (two hosts accept writes).";
+    eventually("the log says why", || scene.pooler.log().contains(words));
+    assert_eq!(scene.reasons(&session), [Some("two primaries".to_owned())]);
+    let mut console =
+        Client::login(scene.pooler.address(), "dba", "pgbouncer").unwrap_or_else(|gone| panic!("{gone}"));
+    let promoted = console.query(&format!("PROMOTED {STANDBY}")).expect("the console answers");
+    assert_eq!(promoted.errors, []);
+    assert_eq!(waiter.join().expect("no panic").unwrap_or_else(|gone| panic!("{gone}")), []);
+}
+
+#[test]
 fn where_each_database_has_one_host_nothing_is_said_of_hosts() {
     let stage = Stage::set(&outer::Wishes::default());
     let mut client = stage.client();

@@ -93,7 +93,7 @@ impl View<'_> {
     }
 
     /// Whether one of a pool's servers may become free for another client. At a silent host none does.
-    fn may_free_a_server(&self, pool: &Pool) -> bool {
+    pub(crate) fn may_free_a_server(&self, pool: &Pool) -> bool {
         if pool.servers().count(Group::Linked) == 0 {
             return !pool.servers().idle().is_empty();
         }

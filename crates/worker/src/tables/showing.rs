@@ -19,12 +19,25 @@ use settings::PoolMode;
 use units::{ConnId, PoolId, Time, limits};
 use wire::backend::Status;
 
+use crate::sessions::hosts::tried;
 use crate::tables::stale::is_stale;
 use crate::tables::view::View;
 
 impl View<'_> {
+    /// What is known of the hosts, if clients of this pool wait since none can be used.
+    fn held_for(&self, pool: &Pool, now: Time) -> Option<Arc<str>> {
+        if pool.queue().is_empty() {
+            return None;
+        }
+        let database = pool.database();
+        let is_disputed = database.target_session_attrs.wants_primary() && self.upstreams.are_disputed(&database.hosts);
+        let is_held = is_disputed || pool.opening().held_for().is_some() && !self.may_free_a_server(pool);
+        is_held.then(|| tried(pool, self.upstreams, now).into())
+    }
+
     pub(crate) fn pools_shown(&self, now: Time) -> Vec<PoolSnapshot> {
-        let mut pools: Vec<PoolSnapshot> = self.pools.iter().map(|pool| snapshot_of(pool, now)).collect();
+        let shown = |pool| PoolSnapshot { held_for: self.held_for(pool, now), ..snapshot_of(pool, now) };
+        let mut pools: Vec<PoolSnapshot> = self.pools.iter().map(shown).collect();
         let mut place = vec![usize::MAX; self.pools.ids().count()];
         for (index, pool) in pools.iter().enumerate() {
             place[pool.id.0 as usize] = index;
@@ -347,6 +360,7 @@ fn snapshot_of(pool: &Pool, now: Time) -> PoolSnapshot {
         sizing: pool.measured().account().cloned(),
         long: pool.measured().experience().counts().collect(),
         deadlocks: pool.counts().deadlocks().clone(),
+        held_for: None,
     }
 }
 
