@@ -53,7 +53,7 @@ run: build
 	@exec $(TARGET)/release/pgweir dev $(ARGS)
 
 build: toolchain
-	@test -x $(TARGET)/release/pgweir || echo 'building pgweir and pgweir-bench: the first time some three minutes on two cores. Only the way of a query is optimised, so cargo says unoptimized; make shipped builds what packages have' >&2
+	@test -x $(TARGET)/release/pgweir || echo 'building pgweir and pgweir-bench: the first time three minutes on two free cores, eight beside other work. Only the way of a query is optimised, so cargo says unoptimized; make shipped builds what packages have' >&2
 	$(CARGO) build --release -p pgweir -p pgweir-bench
 
 # What is measured is what ships.

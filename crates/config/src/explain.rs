@@ -4,11 +4,12 @@
 //! limits are on. Shows no secret. Does not repeat the warnings, which say what is not supported yet.
 
 use std::fmt::{self, Write as _};
+use std::sync::Arc;
 use std::time::Duration;
 
 use ::settings::Over;
 use auth::Secret;
-use connections::databases::{Address, Database, Host, LoadBalanceHosts};
+use connections::databases::{Address, Database, Host, LoadBalanceHosts, TargetSessionAttrs};
 use machine::Settings;
 use queueing::classes::{Class, Classes, Long, Overflow, Rate};
 use settings::{AuthType, ObserveWhen, PoolMode, PoolSize, SslMode};
@@ -98,8 +99,38 @@ fn watching(page: &mut Page, settings: &Settings) {
             page.line(format_args!(
                 "one connection to each PostgreSQL server asks every {every} what its backends do: {when}"
             ));
+            let has_password =
+                |secret: &&Secret| matches!(secret, Secret::Plain(password) if !password.as_str().is_empty());
+            let has_only_user = settings.secrets.values().filter(has_password).count() == 1;
+            let unasked: Vec<&str> = entries(settings)
+                .filter(|database| observing.observe_user.is_none() && database.forced_user.is_none() && !has_only_user)
+                .map(|database| database.name.as_str())
+                .collect();
+            if !unasked.is_empty() {
+                page.line(format_args!("not where no user is known for that (observe_user): {}", some(&unasked)));
+            }
         }
     }
+    let chosen: Vec<&str> =
+        entries(settings).filter(|database| chooses(database)).map(|database| database.name.as_str()).collect();
+    let servers = &settings.global.servers;
+    if let (Some(interval), false) = (servers.host_check_interval, chosen.is_empty()) {
+        let user = servers.host_check_user.as_ref().map(|user| format!(", as user {user}")).unwrap_or_default();
+        let every = seconds(interval);
+        page.line(format_args!(
+            "one connection to each host asks every {every} whether it is the primary{user}: {}",
+            some(&chosen)
+        ));
+    }
+}
+
+/// Whether its hosts are probed at rest.
+fn chooses(database: &Database) -> bool {
+    database.hosts.len() > 1 || database.target_session_attrs != TargetSessionAttrs::Any
+}
+
+fn entries(settings: &Settings) -> impl Iterator<Item = &Arc<Database>> {
+    settings.databases.values().chain(&settings.fallback)
 }
 
 fn users(page: &mut Page, settings: &Settings) {
@@ -192,12 +223,20 @@ fn databases(page: &mut Page, settings: &Settings) {
 fn destination(database: &Database) -> String {
     let hosts: Vec<String> = database.hosts.iter().map(address).collect();
     let mut words = hosts.join(", ");
-    if database.hosts.len() > 1 {
-        words.push_str(match database.load_balance_hosts {
-            LoadBalanceHosts::RoundRobin => " in turn",
-            LoadBalanceHosts::Disable => ", the next one when one fails",
-        });
-    }
+    let is_several = database.hosts.len() > 1;
+    words.push_str(match (database.target_session_attrs, database.load_balance_hosts) {
+        (TargetSessionAttrs::Primary | TargetSessionAttrs::ReadWrite, _) if is_several => {
+            ", the one that is the primary"
+        }
+        (TargetSessionAttrs::Primary | TargetSessionAttrs::ReadWrite, _) => " while it is the primary",
+        (TargetSessionAttrs::Standby, _) if is_several => ", those that are standbys",
+        (TargetSessionAttrs::Standby, _) => " while it is a standby",
+        (TargetSessionAttrs::PreferStandby, _) if is_several => ", those that are standbys, else the primary",
+        (TargetSessionAttrs::ReadOnly, _) => ", where sessions are read-only",
+        (TargetSessionAttrs::PreferStandby | TargetSessionAttrs::Any, _) if !is_several => "",
+        (_, LoadBalanceHosts::RoundRobin) => " in turn",
+        (_, LoadBalanceHosts::Disable) => ", the next one when one fails",
+    });
     if let Some(name) = &database.dbname {
         let _ = write!(words, ", database {name}");
     }
@@ -351,6 +390,8 @@ fn connections(page: &mut Page, settings: &Settings) {
     let demands = demand::worst(settings);
     for Demand { address: at, connections, databases, each_further_name, each_further_user } in &demands {
         let names: Vec<&str> = databases.iter().map(String::as_str).collect();
+        let is_chosen = entries(settings).filter(|database| chooses(database)).any(|one| one.hosts.contains(at));
+        let is_probed = is_chosen && settings.global.servers.host_check_interval.is_some();
         let at = address(at);
         let mut words = match each_further_name {
             None => format!("{at}: {connections} ({})", some(&names)),
@@ -371,6 +412,9 @@ fn connections(page: &mut Page, settings: &Settings) {
         if settings.global.observing.observe_interval.is_some() {
             words.push_str(", and 1 that asks what its backends do");
         }
+        if is_probed {
+            words.push_str(", and 1 that asks whether it is the primary");
+        }
         page.line(format_args!("{words}"));
     }
     if demands.is_empty() {
@@ -383,6 +427,11 @@ fn times(page: &mut Page, settings: &Settings) {
     let (waiting, servers) = (&settings.global.waiting, &settings.global.servers);
     let limits = [
         ("query_wait_timeout", waiting.query_wait_timeout, "a client that waits longer for a server is closed"),
+        (
+            "failover_wait",
+            Some(servers.failover_wait),
+            "a client that waits longer gets an error while no host can be used",
+        ),
         ("query_wait_notify", waiting.query_wait_notify, "a client that waits longer gets a NOTICE"),
         (
             "query_timeout",
@@ -407,6 +456,11 @@ fn times(page: &mut Page, settings: &Settings) {
             "server_connect_timeout",
             servers.server_connect_timeout,
             "a server that takes longer to let us in is given up",
+        ),
+        (
+            "host_timeout",
+            servers.host_timeout.filter(|_| servers.host_check_interval.is_some()),
+            "a host that does not answer for longer is left, and who waits for its answers is told",
         ),
         ("server_idle_timeout", servers.server_idle_timeout, "a server that nobody uses for longer is closed"),
         ("server_lifetime", Some(servers.server_lifetime), "a server that is older is closed once it is free"),

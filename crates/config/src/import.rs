@@ -8,8 +8,11 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use ::settings::value::Value;
-use ::settings::{AuthType, Effect, Fidelity, Key, PoolMode, PoolSize, Setting, SslMode, TABLE};
-use connections::databases::Database;
+use ::settings::{
+    AuthType, DatabaseSettings, Effect, Fidelity, Key, Origin, PoolMode, PoolSize, Setting, SslMode, TABLE,
+    UserSettings,
+};
+use connections::databases::{Database, TargetSessionAttrs};
 use machine::Settings;
 
 use crate::config::Config;
@@ -61,7 +64,7 @@ fn of_setting(config: &Config, setting: &Setting) -> Option<(Verdict, String)> {
     let place = values.place(setting.key)?;
     let shown = config.rows.iter().find(|row| row.key == setting.name)?.value.clone().unwrap_or_default();
     let words = format!("{} = {shown}  ({}:{})", setting.name, place.file, place.line);
-    if setting.origin == ::settings::Origin::Ours {
+    if setting.origin == Origin::Ours {
         return Some((Verdict::Unknown, words));
     }
     let is_default = values.is_default(setting.key);
@@ -108,37 +111,36 @@ fn ours(config: &Config) -> Vec<String> {
         let own = &entry.settings;
         let names = [
             ("auth_type", own.auth_type.is_some()),
-            ("channel_binding", own.channel_binding.is_some()),
-            ("failover_sqlstate", own.failover_sqlstate.is_some()),
-            ("retry_reads", own.retry_reads.is_some()),
-            ("max_pinned", own.max_pinned.is_some()),
-            ("pool_fidelity", own.pool_fidelity.is_some()),
+            ("patroni_urls", entry.patroni_urls.is_some()),
             ("pool_size=auto", own.pool_size == Some(PoolSize::Auto)),
             ("server_idle_timeout", own.server_idle_timeout.is_some()),
             ("server_max_uses", own.server_max_uses.is_some()),
-            ("stable_backend_pid", own.stable_backend_pid.is_some()),
+            ("target_session_attrs", entry.target_session_attrs != TargetSessionAttrs::Any),
         ];
-        found.extend(
-            names.iter().filter(|(_, is_set)| *is_set).map(|(name, _)| format!("[databases] {}: {name}", entry.name)),
-        );
+        let set = names.iter().filter(|(_, is_set)| *is_set).map(|(name, _)| *name);
+        let set = set.chain(only_ours(DatabaseSettings::NAMES, |key| own.has(key)));
+        found.extend(set.map(|name| format!("[databases] {}: {name}", entry.name)));
     }
     for (user, own) in &settings.users {
         let names = [
-            ("failover_sqlstate", own.failover_sqlstate.is_some()),
-            ("retry_reads", own.retry_reads.is_some()),
-            ("max_pinned", own.max_pinned.is_some()),
-            ("pool_fidelity", own.pool_fidelity.is_some()),
             ("pool_size=auto", own.pool_size == Some(PoolSize::Auto)),
             ("server_idle_timeout", own.server_idle_timeout.is_some()),
             ("server_max_uses", own.server_max_uses.is_some()),
-            ("stable_backend_pid", own.stable_backend_pid.is_some()),
         ];
-        found.extend(names.iter().filter(|(_, is_set)| *is_set).map(|(name, _)| format!("[users] {user}: {name}")));
+        let set = names.iter().filter(|(_, is_set)| *is_set).map(|(name, _)| *name);
+        let set = set.chain(only_ours(UserSettings::NAMES, |key| own.has(key)));
+        found.extend(set.map(|name| format!("[users] {user}: {name}")));
     }
     if settings.classes.all.len() > 1 {
         found.push("[classes]".to_owned());
     }
     found
+}
+
+/// The settings that are set, and that only pgweir has.
+fn only_ours(names: &'static [(&'static str, Key)], has: impl Fn(Key) -> bool) -> impl Iterator<Item = &'static str> {
+    let is_ours = |key: Key| TABLE.iter().any(|setting| setting.key == key && setting.origin == Origin::Ours);
+    names.iter().filter(move |(_, key)| has(*key) && is_ours(*key)).map(|(name, _)| *name)
 }
 
 /// Whether some sessions share servers and are followed.

@@ -118,6 +118,16 @@ macro_rules! settings {
                 DatabaseSettings::NAMES.iter().find(|(known, _)| *known == name).map(|(_, key)| *key)
             }
 
+            /// Whether this replaces the global setting.
+            #[must_use]
+            pub fn has(&self, key: Key) -> bool {
+                match key {
+                    $($($(Key::$name => self.$both.is_some(),)?
+                    $(Key::$name => self.$database.is_some(),)?)*)*
+                    _ => false,
+                }
+            }
+
             /// `None`: not set. What is no setting of a database changes nothing.
             pub fn set(&mut self, key: Key, value: Option<&Value>) {
                 match key {
@@ -142,6 +152,16 @@ macro_rules! settings {
             #[must_use]
             pub fn key(name: &str) -> Option<Key> {
                 UserSettings::NAMES.iter().find(|(known, _)| *known == name).map(|(_, key)| *key)
+            }
+
+            /// Whether this replaces the global setting.
+            #[must_use]
+            pub fn has(&self, key: Key) -> bool {
+                match key {
+                    $($($(Key::$name => self.$both.is_some(),)?
+                    $(Key::$name => self.$user.is_some(),)?)*)*
+                    _ => false,
+                }
             }
 
             /// `None`: not set. What is no setting of a user changes nothing.

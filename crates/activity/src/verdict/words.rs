@@ -109,7 +109,13 @@ impl Trouble {
         match &self.why {
             Why::Behind(chain) | Why::LockOnly(chain) => chain.root(),
             Why::IdleInTransaction(link) | Why::Kept(link) => Some(link),
-            Why::Standby | Why::Computing(_) | Why::Ending | Why::Held | Why::NoServer | Why::NoHost(_) | Why::Unseen => None,
+            Why::Standby
+            | Why::Computing(_)
+            | Why::Ending
+            | Why::Held
+            | Why::NoServer
+            | Why::NoHost(_)
+            | Why::Unseen => None,
         }
     }
 

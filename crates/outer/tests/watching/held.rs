@@ -140,8 +140,7 @@ fn who_waits_for_the_end_of_a_dispute_is_not_said_to_wait_for_a_transaction_that
     let words = "why: 1 client of shop/postgres waits, because no host can be used (two hosts accept writes).";
     eventually("the log says why", || scene.pooler.log().contains(words));
     assert_eq!(scene.reasons(&session), [Some("two primaries".to_owned())]);
-    let mut console =
-        Client::login(scene.pooler.address(), "dba", "pgbouncer").unwrap_or_else(|gone| panic!("{gone}"));
+    let mut console = Client::login(scene.pooler.address(), "dba", "pgbouncer").unwrap_or_else(|gone| panic!("{gone}"));
     let promoted = console.query(&format!("PROMOTED {STANDBY}")).expect("the console answers");
     assert_eq!(promoted.errors, []);
     assert_eq!(waiter.join().expect("no panic").unwrap_or_else(|gone| panic!("{gone}")), []);

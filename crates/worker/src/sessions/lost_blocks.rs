@@ -23,6 +23,9 @@ use crate::tables::backpressure;
 use crate::tables::owners::{Pools, Servers, Sessions};
 use crate::tables::step::Step;
 
+/// What 08007 means, for people.
+const DOUBT: &str = "It may have been committed. Look at the data before you send it again.";
+
 /// Why a server is lost, as its client is told, and what its session has again.
 pub(crate) struct Cause {
     code: SqlState,
@@ -68,7 +71,8 @@ impl Cause {
     fn write(&self, failure: Failure, out: &mut Vec<u8>) {
         let own = |code, out: &mut Vec<u8>| {
             let message = &self.why.to_string();
-            ErrorResponse { severity: "ERROR", code, message, detail: None, hint: None }.encode(out);
+            let detail = (code == sqlstate::TRANSACTION_RESOLUTION_UNKNOWN).then_some(DOUBT);
+            ErrorResponse { severity: "ERROR", code, message, detail, hint: None }.encode(out);
         };
         match failure {
             Failure::Alone => own(self.code, out),
