@@ -53,7 +53,9 @@ pub(crate) fn session_due(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId
             overdue_queries::give_up_overdue(&mut tables.sessions, &mut tables.servers, &mut tables.pools, step, conn)
         }
         Some((_, Due::NotifyWaiting)) => {
-            notify_waiting(&mut tables.sessions, &tables.pools, &tables.limiters, step, conn)
+            let pool = tables.pools.get(tables.sessions[conn].pool());
+            let held_for = pool.and_then(|pool| tables.view(step.plan, step.caches).held_for(pool, step.now));
+            notify_waiting(&mut tables.sessions, &tables.pools, &tables.limiters, step, conn, held_for.as_deref())
         }
     }
 }
@@ -83,7 +85,15 @@ fn refuse_overdue(
     step.agenda.refuse_in_detail(conn, code, why, detail);
 }
 
-fn notify_waiting(sessions: &mut Sessions, pools: &Pools, limiters: &Limiters, step: &mut Step<'_>, conn: ConnId) {
+/// `held_for`: no host can be used, and what is known of each.
+fn notify_waiting(
+    sessions: &mut Sessions,
+    pools: &Pools,
+    limiters: &Limiters,
+    step: &mut Step<'_>,
+    conn: ConnId,
+    held_for: Option<&str>,
+) {
     const WORDS: &str = "No server connection available in postgres backend, client being queued";
     let session = &mut sessions[conn];
     let SessionState::Waiting { ticket, wait_for, .. } = session.state() else {
@@ -98,7 +108,11 @@ fn notify_waiting(sessions: &mut Sessions, pools: &Pools, limiters: &Limiters, s
     }
     let words = if wait_for == WaitFor::Pin { format!("{PINNED}, client being queued") } else { WORDS.to_owned() };
     let pool = pools.get(session.pool());
-    let detail = pool.and_then(|pool| pool.standing(step.now, wait_for, session.claim().class(), ticket));
+    let detail = match held_for.filter(|_| wait_for == WaitFor::Server) {
+        // How long that takes nobody knows.
+        Some(hosts) => Some(format!("no host can be used: {hosts}")),
+        None => pool.and_then(|pool| pool.standing(step.now, wait_for, session.claim().class(), ticket)),
+    };
     step.actions.send_new(conn, |out| write_notice(&words, detail.as_deref(), out));
     step.agenda.arm(Owner::Conn(conn));
 }

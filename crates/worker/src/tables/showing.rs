@@ -25,7 +25,7 @@ use crate::tables::view::View;
 
 impl View<'_> {
     /// What is known of the hosts, if clients of this pool wait since none can be used.
-    fn held_for(&self, pool: &Pool, now: Time) -> Option<Arc<str>> {
+    pub(crate) fn held_for(&self, pool: &Pool, now: Time) -> Option<Arc<str>> {
         if pool.queue().is_empty() {
             return None;
         }
