@@ -19,7 +19,7 @@ use crate::session::{Admission, ClientStatements, Incoming, Newcomer, OwnParamet
 pub fn moved(session: &Session, cancel_pid: i32, tracked: &Tracked) -> Option<MovedSession> {
     // Who replicates stays with its own server, which may be in the middle of anything.
     let stays = session.identity.encryption.is_some() || session.identity.replication.is_some();
-    if stays || !session.facts.flow.is_clear() || session.is_torn() || session.facts.begun.is_some() {
+    if stays || !session.facts.flow.is_clear() || session.is_torn() || session.has_begun() {
         return None;
     }
     let (waiting, console) = match session.state() {
@@ -61,7 +61,7 @@ pub fn moved(session: &Session, cancel_pid: i32, tracked: &Tracked) -> Option<Mo
             inbox: session.incoming.inbox.clone(),
             skip: session.incoming.skip,
             is_skipping: session.incoming.skipping,
-            retries: session.facts.retries,
+            retries: session.retries(),
         },
         waiting,
         reports_limits: session.facts.claim.reports_limits,
@@ -127,7 +127,7 @@ pub fn arrived(now: Time, name: ConnId, pool: PoolId, moved: MovedSession, cache
     session.request_at = moved.request_at;
     let MovedIncoming { inbox, skip, is_skipping, retries } = moved.incoming;
     session.incoming = Incoming { inbox, skip, rest: Rest::Discard, skipping: is_skipping };
-    session.facts.retries = retries;
+    session.set_retries(retries);
     session.statements = ClientStatements { names, unnamed };
     if let Some((since, _)) = moved.waiting {
         session.facts.claim.admission = Admission::HasWaited { since };

@@ -13,6 +13,15 @@ pub(crate) struct SentBegin {
     pub(crate) sent_before: u64,
 }
 
+/// A request of a session that is sent again, since a server was lost: the one under way, or the first that waits.
+#[derive(Debug, Default)]
+pub(crate) struct Retried {
+    /// It waits for its block to begin again. The pooler's BEGIN is what is sent again.
+    pub(crate) begun: Option<BegunBlock>,
+    /// How often it was sent again, as far as that is limited.
+    pub(crate) count: u8,
+}
+
 /// A transaction block that its client has begun, and no server.
 #[derive(Debug)]
 pub struct BegunBlock {
@@ -22,8 +31,8 @@ pub struct BegunBlock {
 }
 
 impl BegunBlock {
-    pub(crate) fn new(text: &[u8], error: Vec<u8>) -> Box<BegunBlock> {
-        Box::new(BegunBlock { text: text.into(), error: error.into() })
+    pub(crate) fn new(text: &[u8], error: Vec<u8>) -> BegunBlock {
+        BegunBlock { text: text.into(), error: error.into() }
     }
 
     #[must_use]

@@ -32,10 +32,8 @@ impl Special {
     /// It is not read, or its socket has not taken everything.
     pub const CLIENT_PAUSED: Special = Special(1 << 2);
 
-    /// It is in a transaction block that no server has begun yet.
-    pub const BEGUN: Special = Special(1 << 11);
-    /// Its request is sent again, since a server was lost.
-    pub const RETRIED: Special = Special(1 << 13);
+    /// Its request is sent again, since a server was lost, or it is in a transaction block that no server has begun yet.
+    pub const RETRIED: Special = Special(1 << 11);
 
     // Of servers.
     /// The client's messages wait.

@@ -21,7 +21,7 @@ use units::{ConnId, PoolId, StatementRow, Time};
 pub use parts::{Admission, Claim, ClientStatements, Incoming, OwnParameters, Rest};
 pub use states::{SessionState, WaitFor};
 
-use crate::resendable::BegunBlock;
+use crate::resendable::Retried;
 use crate::special::{Facts, Special, Watched};
 
 /// One client after login.
@@ -55,20 +55,17 @@ pub struct SessionFacts {
     /// Present while there is session state to follow.
     pub(crate) tracker: Option<Box<Tracker>>,
     pub(crate) claim: Claim,
-    /// Present while it is in a transaction block that no server has begun, since the one that had is lost.
-    pub(crate) begun: Option<Box<BegunBlock>>,
-    /// How often the request under way, or the first that waits, was sent again after a server was lost, as far as that is limited. A BEGIN of the pooler's counts.
-    pub(crate) retries: u8,
+    /// Present while a request is sent again, since a server was lost, or its block is to begin again.
+    pub(crate) retried: Option<Box<Retried>>,
 }
 
 impl Facts for SessionFacts {
     fn special(&self) -> Special {
-        let SessionFacts { flow, tracker, claim, begun, retries } = self;
+        let SessionFacts { flow, tracker, claim, retried } = self;
         Special::CLIENT_PAUSED.if_so(!flow.is_reading() || !flow.is_clear())
             | Special::TRACKED.if_so(tracker.is_some())
             | Special::LIMITED.if_so(claim.admission != Admission::Not || claim.permits.is_some())
-            | Special::BEGUN.if_so(begun.is_some())
-            | Special::RETRIED.if_so(*retries > 0)
+            | Special::RETRIED.if_so(retried.is_some())
     }
 }
 
@@ -112,8 +109,7 @@ impl Session {
                     reports_limits,
                     begun_deadline_ms: deadline_ms,
                 },
-                begun: None,
-                retries: 0,
+                retried: None,
             }),
             request_at: now,
             progress_at: now,
@@ -146,8 +142,8 @@ impl Session {
     /// The request that was sent again is answered, or refused.
     #[inline]
     pub fn end_retries(&mut self) {
-        if self.facts.retries > 0 {
-            self.facts.retries = 0;
+        if self.facts.retried.as_ref().is_some_and(|retried| retried.begun.is_none()) {
+            self.facts.retried = None;
         }
     }
 
@@ -189,7 +185,7 @@ mod tests {
 
     #[test]
     fn an_idle_session_is_small() {
-        // 8 of these are for the bits of its facts, 8 for a block that no server has begun.
+        // 8 of these are for the bits of its facts, 8 for a request that is sent again.
         assert!(size_of::<Session>() <= 248, "{}", size_of::<Session>());
     }
 
@@ -205,15 +201,14 @@ mod tests {
                 reports_limits: false,
                 begun_deadline_ms: 0,
             };
-            SessionFacts { flow: Flow::default(), tracker: None, claim, begun: None, retries: 0 }
+            SessionFacts { flow: Flow::default(), tracker: None, claim, retried: None }
         };
         type Case = (Special, fn(&mut SessionFacts));
-        let cases: [Case; 7] = [
+        let cases: [Case; 6] = [
             (Special::CLIENT_PAUSED, |facts| facts.flow.keep(b"x", Vec::new)),
             (Special::CLIENT_PAUSED, |facts| _ = facts.flow.watch(false)),
             (Special::TRACKED, |facts| facts.tracker = Some(Box::default())),
-            (Special::BEGUN, |facts| facts.begun = Some(BegunBlock::new(b"begin", Vec::new()))),
-            (Special::RETRIED, |facts| facts.retries = 1),
+            (Special::RETRIED, |facts| facts.retried = Some(Box::default())),
             (Special::LIMITED, |facts| facts.claim.wait(1)),
             (Special::LIMITED, |facts| _ = facts.claim.ensure_permits(Time(1), Time(1))),
         ];
