@@ -33,7 +33,7 @@ use crate::first_reading::FirstReading;
 use crate::link::Link;
 use crate::pool::LocalBuffers;
 use crate::requests::Requests;
-use crate::server::{Answerer, Expect, Server};
+use crate::server::{Expect, Server};
 use crate::server_names::ServerNames;
 use crate::special::Special;
 use crate::statistics::Statistics;
@@ -173,7 +173,7 @@ impl<'a> Plain<'_, 'a> {
         if let Some(unnamed) = &mut session.statements.unnamed {
             unnamed.batch_ended();
         }
-        server.ledger.sent(Answerer::Client, Expect::Query);
+        server.ledger.sent_query();
         if untouched::may_be_begin(caches.said.access) {
             untouched::note(server, text);
         }

@@ -297,6 +297,20 @@ impl Ledger {
         self.owed.front().is_some_and(|entry| entry.noted)
     }
 
+    /// Notes a Query of the client's. Nothing is owed.
+    #[inline(always)]
+    pub(crate) fn sent_query(&mut self) {
+        debug_assert!(self.is_clear() && self.batch.is_none(), "the query is all that the server has to do");
+        let Said { row, access, copies, .. } = self.next;
+        self.copying.note_sent(true);
+        if copies {
+            self.copying.note_copy();
+        }
+        self.ran = false;
+        let (owner, expect) = (Answerer::Client, Expect::Query);
+        self.owed.push_only_query(Entry { owner, expect, noted: false, access, statement: row });
+    }
+
     /// Notes a batch of the client's that runs a statement which is no COPY: Bind, perhaps Describe, Execute and Sync. Nothing is owed.
     pub(crate) fn sent_batch(&mut self, is_described: bool) {
         debug_assert!(self.is_clear() && !self.next.copies, "the batch is all that the server has to do");
@@ -387,7 +401,7 @@ impl Ledger {
     #[inline]
     pub(crate) fn take_last_ready(&mut self) {
         debug_assert!(self.last_ready().is_some(), "it was found before");
-        self.owed.pop_front();
+        self.owed.pop_only();
     }
 
     /// No COPY IN affects how the server reads messages, or has read them.

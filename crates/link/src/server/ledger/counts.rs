@@ -38,6 +38,10 @@ impl Counts {
         }
     }
 
+    /// Those of one Query of the client's, and nothing else.
+    pub(super) const QUERY: Counts =
+        Counts { readies: 1, own_readies: 1, own_queries: 1, changes: 0, verdicts: 0, unnamed: 0 };
+
     #[inline(always)]
     pub(super) fn add(&mut self, entry: Entry) {
         self.count(entry, |count| *count += 1);

@@ -195,6 +195,15 @@ impl Owed {
         }
     }
 
+    /// As [`Owed::push`], of a Query of the client's, where nothing is owed.
+    #[inline(always)]
+    pub(super) fn push_only_query(&mut self, query: Entry) {
+        debug_assert!(self.is_empty() && self.counts == Counts::default(), "nothing is owed");
+        self.counts = Counts::QUERY;
+        self.brought_unnamed = false;
+        self.front = Some(query);
+    }
+
     pub(super) fn push_front(&mut self, entry: Entry) {
         self.counts.add(entry);
         self.named.retain(|named| named.position >= self.first);
@@ -209,6 +218,20 @@ impl Owed {
         let Some(entry) = self.front else { return };
         self.counts.subtract(entry);
         self.drop_front(entry);
+    }
+
+    /// As [`Owed::pop_front`], where nothing else is owed.
+    #[inline(always)]
+    pub(super) fn pop_only(&mut self) {
+        debug_assert!(self.front.is_some() && self.later.is_empty(), "one answer is owed");
+        self.first += 1;
+        if !self.named.is_empty()
+            && let Some(entry) = self.front
+        {
+            self.forget_names(entry);
+        }
+        self.counts = Counts::default();
+        self.front = None;
     }
 
     /// As [`Owed::pop_front`], of a message of the client's that is in no count: of a statement that is bound, described or executed.
