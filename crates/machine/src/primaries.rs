@@ -308,8 +308,13 @@ impl Primaries {
             // A host was added or removed.
             let alike = |known: &Primary| known.incumbent().is_some_and(|host| hosts.contains(host));
             let kept = before.get(&hosts).or_else(|| before.values().find(|known| alike(known))).cloned();
-            let shares = |list: &[Address]| list.iter().any(|host| hosts.contains(host));
-            let other = || before.iter().filter(|(list, _)| shares(list)).map(|(_, known)| known.without_host());
+            // A host that is there as before: it was not made anew as another system.
+            let is_as_before = |host: &Address, known: &Primary| {
+                hosts.contains(host) && self.origins.get(host).is_none_or(|origin| origin.system == known.system)
+            };
+            let shares =
+                |(list, known): &(&Arc<[Address]>, &Primary)| list.iter().any(|host| is_as_before(host, known));
+            let other = || before.iter().filter(shares).map(|(_, known)| known.without_host());
             let kept = kept.or_else(|| other().max_by_key(Primary::latest)).unwrap_or_default();
             self.decided.insert(hosts, kept);
         }
@@ -367,6 +372,9 @@ impl Primaries {
             HintSource::Patroni { .. } if self.overruled.contains_key(host) => return,
             HintSource::Patroni { age, .. } => limits::LEADER_HOLDS.saturating_sub(*age),
         };
+        if holds.is_zero() {
+            return;
+        }
         if *is_primary {
             self.hints.retain(|other, hint| !(hint.is_primary && is_known(other)));
         }
@@ -410,6 +418,8 @@ impl Primaries {
         self.hints.retain(|_, hint| now < hint.until);
         for (hosts, known) in self.decided.iter_mut().filter(|(hosts, _)| hosts.contains(host)) {
             let candidates = candidates(hosts, known.incumbent(), (&self.origins, &self.hints), observed);
+            // If one of these accepts writes again, it was promoted.
+            known.passed_over.retain(|(host, _)| observed(host).role() != Some(HostRole::Standby));
             let may_be_back = known.writes == Writes::Disputed
                 && !candidates.iter().any(|candidate| candidate.hinted == Some(true))
                 && hosts.iter().any(|host| {

@@ -222,6 +222,35 @@ fn an_administrator_s_choice_lasts_until_the_other_is_promoted_anew() {
 }
 
 #[test]
+fn a_host_that_was_passed_over_may_follow_once_it_has_been_a_standby() {
+    let mut scene = hold();
+    scene.primary(1, 1).primary(2, 2).hint(1, true);
+    scene.primary(1, 1).now += HOUR_US;
+    // It was made anew from the primary, and gets the same timeline at its promotion.
+    assert_eq!(scene.standby(2, 1).lose(1).primary(2, 2).decision(), (Some(2), 2));
+    let mut unknown = hold();
+    let alive = |role| HostState::Alive { role: Some(role) };
+    unknown.observe(1, alive(HostRole::Primary)).observe(2, alive(HostRole::Primary)).hint(2, true);
+    assert_eq!(unknown.observe(2, alive(HostRole::Primary)).decision(), (Some(2), 2));
+    unknown.observe(1, alive(HostRole::Standby)).lose(2);
+    assert_eq!(unknown.observe(1, alive(HostRole::Primary)).decision(), (Some(1), 3));
+}
+
+#[test]
+fn a_list_whose_host_was_made_anew_begins_anew() {
+    let mut scene = hold();
+    scene.primary(1, 5).standby(2, 5).answers(2, HostRole::Primary, 8, 1);
+    let mut database = Database::new("d", [2, 4].map(address).to_vec());
+    database.target_session_attrs = TargetSessionAttrs::Primary;
+    scene
+        .primaries
+        .configure(&Settings { databases: [("d".to_owned(), Arc::new(database))].into(), ..Settings::default() });
+    scene.answers(2, HostRole::Primary, 8, 1);
+    let known = scene.primaries.of(&[2, 4].map(address)).expect("the list");
+    assert_eq!(known.host().map(|host| host.port), Some(2));
+}
+
+#[test]
 fn one_of_two_is_said_to_be_the_primary_no_more() {
     for (demoted, expected) in [(1, (Some(2), 2)), (2, (Some(1), 1))] {
         let mut scene = hold();

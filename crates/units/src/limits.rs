@@ -102,8 +102,8 @@ pub const ROLE_IS_KNOWN: Duration = Duration::from_secs(15);
 /// How long an administrator's hint about a primary counts, and Patroni is not believed about the same hosts.
 pub const HINT_HOLDS: Duration = Duration::from_secs(60);
 
-/// How long Patroni's word that a host leads counts, from when the member that says so has reached the store of the cluster's state. The leader had renewed
-/// its lease `loop_wait` (10 s by default) before that at the earliest, for `ttl` (30 s), so no other host can have been promoted meanwhile.
+/// How long Patroni's word that a host leads counts, from when the member that says so has reached the store of the cluster's state: for two of its rounds
+/// (`loop_wait`, 10 s by default). A member that is not cut off has then reached the store again, and shows another leader if there is one.
 pub const LEADER_HOLDS: Duration = Duration::from_secs(20);
 
 /// How long one of two hosts that accept writes must have failed before the other is written to.

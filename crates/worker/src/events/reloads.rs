@@ -20,6 +20,7 @@ use units::{ConnId, PoolId, limits};
 use crate::chaos::chaos;
 use crate::events::orders;
 use crate::servers::closed_servers;
+use crate::sessions::hosts;
 use crate::tables::owners::{Pools, Servers, Sessions};
 use crate::tables::stages::{ReloadedPools, Stage};
 use crate::tables::step::Step;
@@ -43,7 +44,7 @@ pub(crate) fn begin(servers: &mut Servers, pools: &mut Pools, step: &mut Step<'_
 
 /// A reload has come to its next pool. After the last, limits and classes follow, then the sessions.
 pub(crate) fn reload_next_pool(
-    sessions: &Sessions,
+    sessions: &mut Sessions,
     servers: &mut Servers,
     pools: &mut Pools,
     step: &mut Step<'_>,
@@ -55,7 +56,11 @@ pub(crate) fn reload_next_pool(
             reload_pool(sessions, servers, pools, step, id, own, &reload.before);
             step.agenda.then(Stage::Pools(reload));
         }
-        None => step.agenda.then(Stage::Limits(reload.before)),
+        None => {
+            // A pool may have a list now for which it was decided long ago.
+            hosts::leave_wrong(sessions, servers, pools, step);
+            step.agenda.then(Stage::Limits(reload.before));
+        }
     }
 }
 

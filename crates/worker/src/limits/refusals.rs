@@ -15,7 +15,7 @@ use std::sync::Arc;
 use link::loss::Told;
 use link::lost_block::LostBlock;
 use link::request_refusal::RequestRefusal;
-use link::session::{SessionState, WaitFor};
+use link::session::{Session, SessionState, WaitFor};
 use machine::mail::ToCoordinator;
 use queueing::limiting::limiter::LimitError;
 use queueing::refusals::{News, Reason};
@@ -63,6 +63,13 @@ pub(crate) fn refuse_batch(
     let session = &mut sessions[conn];
     let error = error.clone().within_block(session.has_begun());
     step.actions.send_new(conn, |out| error.encode(out));
+    discard_request(session, step, conn, messages);
+    session.end_retries();
+    lose_begun(sessions, step, conn, Told::Lost);
+}
+
+/// Has the next reader of a refused request's messages skip them: a Query alone, which ends here, otherwise everything up to the next Sync.
+fn discard_request(session: &mut Session, step: &mut Step<'_>, conn: ConnId, messages: &[u8]) {
     match Header::parse(messages) {
         Ok(Some(header)) if matches!(header.tag, tag::QUERY | tag::FUNCTION_CALL) => {
             session.incoming_mut().discard_message(header.total_len() as u32);
@@ -71,8 +78,6 @@ pub(crate) fn refuse_batch(
         }
         _ => session.incoming_mut().discard_batch(),
     }
-    session.end_retries();
-    lose_begun(sessions, step, conn, Told::Lost);
 }
 
 /// The server is lost that was to begin the session's block again, if it was, and no other is tried: the request that has waited for it gets this error,
@@ -88,10 +93,12 @@ pub(crate) fn refuse_begun(
         return;
     }
     if !refuse_first(step, conn, session, (code, message)) {
-        // The Sync of its batch has not come.
+        // The rest of its message has not come, or the Sync of its batch.
         let error = ErrorResponse { severity: "ERROR", code, message, detail: None, hint: None };
         step.actions.send_new(conn, |out| error.encode(out));
-        session.incoming_mut().discard_batch();
+        let inbox = session.incoming_mut().take_inbox();
+        discard_request(session, step, conn, &inbox);
+        session.incoming_mut().put_back(inbox);
     }
     lose_begun(sessions, step, conn, Told::Lost);
 }

@@ -29,12 +29,14 @@ use machine::primaries::Decision;
 use machine::sabotage::{Fault, does};
 use machine::upstreams::{HostRole, HostState, Noted, Observed, Upstream, Upstreams};
 use queueing::refusals::Reason;
+use units::deadline::Owner;
 use units::{ConnId, Time, limits};
 use wire::{SqlState, sqlstate};
 
 use crate::limits::{deadlines, refusals};
 use crate::servers::closed_servers;
-use crate::sessions::{lost_servers, silent_hosts};
+use crate::sessions::lost_servers::{self, held_clients};
+use crate::sessions::silent_hosts;
 use crate::tables::followups::Followup;
 use crate::tables::lookups;
 use crate::tables::owners::{Pools, Servers, Sessions};
@@ -171,6 +173,9 @@ pub(crate) fn host_changed(
             silent_hosts::close_idle(servers, pools, step, host);
             // Some servers there may have owed their answers for long enough. The next look is due as it was.
             let _ = silent_hosts::look(sessions, servers, pools, step);
+            // Those who wait may have waited for what is there.
+            let there = pools.iter().filter(|pool| pool.database().hosts.contains(host));
+            there.flat_map(held_clients).for_each(|conn| step.agenda.arm(Owner::Conn(conn)));
             return;
         }
         HostState::Alive { .. } => {}
@@ -213,6 +218,11 @@ fn end_pauses(pools: &mut Pools, step: &mut Step<'_>, host: &Address) {
             step.agenda.feed(pool.id());
         }
     }
+}
+
+/// Closes all servers that are at the wrong host.
+pub(crate) fn leave_wrong(sessions: &mut Sessions, servers: &mut Servers, pools: &mut Pools, step: &mut Step<'_>) {
+    leave(sessions, servers, pools, step, |_, _| true);
 }
 
 /// Closes those of these servers that are at the wrong host.

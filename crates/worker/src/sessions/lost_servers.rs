@@ -341,7 +341,7 @@ fn refuse_waiting(
 }
 
 /// All sessions that wait for a server of this pool.
-fn held_clients(pool: &Pool) -> impl Iterator<Item = ConnId> {
+pub(crate) fn held_clients(pool: &Pool) -> impl Iterator<Item = ConnId> {
     pool.queue().waiters().map(|waiter| waiter.session).chain(pool.welcome().waiting())
 }
 

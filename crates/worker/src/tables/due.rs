@@ -88,8 +88,20 @@ impl View<'_> {
         if does(self.settings, Fault::HoldForEver) {
             return None;
         }
-        let until = pool.opening().held_until(since, pool.rules().failover_wait())?;
+        let wait = pool.rules().failover_wait();
+        let full = || Some((self.silent_since(pool)? + wait).max(since + limits::GRANT));
+        let until = pool.opening().held_until(since, wait).or_else(full)?;
         (!self.may_free_a_server(pool)).then_some(until)
+    }
+
+    /// Since when a pool has servers at silent hosts and opens none, as it may have no more: no login fails, which would hold its clients.
+    pub(crate) fn silent_since(&self, pool: &Pool) -> Option<Time> {
+        if pool.servers().count(Group::Opening) > 0 || pool.servers().count(Group::Linked) == 0 {
+            return None;
+        }
+        let own = self.servers.iter().map(|(_, server)| server).filter(|server| server.pool() == pool.id());
+        let hosts = own.map(|server| self.upstreams.get(server.identity().host()));
+        hosts.filter(|upstream| upstream.is_silent()).map(|upstream| upstream.since).min()
     }
 
     /// Whether one of a pool's servers may become free for another client. At a silent host none does.

@@ -31,7 +31,8 @@ impl View<'_> {
         }
         let database = pool.database();
         let is_disputed = database.target_session_attrs.wants_primary() && self.upstreams.are_disputed(&database.hosts);
-        let is_held = is_disputed || pool.opening().held_for().is_some() && !self.may_free_a_server(pool);
+        let has_no_host = pool.opening().held_for().is_some() || self.silent_since(pool).is_some();
+        let is_held = is_disputed || has_no_host && !self.may_free_a_server(pool);
         is_held.then(|| tried(pool, self.upstreams, now).into())
     }
 
