@@ -24,7 +24,7 @@ const WORLDS: u64 = 2_000;
 const OPEN: [Sabotage; 2] = [Sabotage::KeepStatements, Sabotage::KeepTokensOfMembers];
 
 /// Faults in the features of `promises`, which most worlds seldom use.
-const PROMISED: [Sabotage; 13] = [
+const PROMISED: [Sabotage; 14] = [
     Sabotage::LinkBeforeFatal,
     Sabotage::LeaveCopyOpen,
     Sabotage::HalfASecret,
@@ -38,6 +38,8 @@ const PROMISED: [Sabotage; 13] = [
     Sabotage::ForgiveIdleTransactions,
     Sabotage::RemoveSilently,
     Sabotage::ReadSuspended,
+    // One of some 250 worlds; without them one of a thousand.
+    Sabotage::RetryWrites,
 ];
 
 /// Faults that show only where hosts change their roles, freeze and fail.
