@@ -31,7 +31,7 @@ impl Link<'_> {
         if !is_first || messages.len() > limits::CHUNK_LEN_MAX || !is_one_request(messages) {
             return;
         }
-        if session.retries() > 0 {
+        if session.facts.retries() > 0 {
             return;
         }
         server.request.messages.extend_from_slice(messages);
@@ -67,7 +67,7 @@ pub fn send_again(server: &Server, session: &mut Session, sends_writes: bool) ->
     match &ledger.requests()[..] {
         [request] if (request.access == Access::ReadOnly || sends_writes) && !request.is_open => {
             session.incoming.put_first(&kept.messages);
-            session.set_retries(1);
+            session.facts.set_retries(1);
             true
         }
         _ => false,

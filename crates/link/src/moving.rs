@@ -61,7 +61,7 @@ pub fn moved(session: &Session, cancel_pid: i32, tracked: &Tracked) -> Option<Mo
             inbox: session.incoming.inbox.clone(),
             skip: session.incoming.skip,
             is_skipping: session.incoming.skipping,
-            retries: session.retries(),
+            retries: session.facts.retries(),
         },
         waiting,
         reports_limits: session.facts.claim.reports_limits,
@@ -127,7 +127,7 @@ pub fn arrived(now: Time, name: ConnId, pool: PoolId, moved: MovedSession, cache
     session.request_at = moved.request_at;
     let MovedIncoming { inbox, skip, is_skipping, retries } = moved.incoming;
     session.incoming = Incoming { inbox, skip, rest: Rest::Discard, skipping: is_skipping };
-    session.set_retries(retries);
+    session.facts.set_retries(retries);
     session.statements = ClientStatements { names, unnamed };
     if let Some((since, _)) = moved.waiting {
         session.facts.claim.admission = Admission::HasWaited { since };

@@ -150,13 +150,14 @@ fn is_new(server: &Server) -> bool {
 }
 
 fn has_retried_enough(server: &Server, session: &Session) -> bool {
-    is_new(server) && session.retries() >= limits::BEGIN_RETRIES
+    is_new(server) && session.facts.retries() >= limits::BEGIN_RETRIES
 }
 
 /// Keeps what is needed to begin the block again. `error`: an ErrorResponse, for the client if the block cannot begin anywhere.
 pub fn keep(server: &Server, session: &mut Session, untouched: Untouched, error: Vec<u8>) {
     if is_new(server) && (untouched == Untouched::Unanswered || session.has_begun()) {
-        session.set_retries(session.retries() + 1);
+        let retries = session.facts.retries() + 1;
+        session.facts.set_retries(retries);
     }
     match untouched {
         Untouched::Unanswered => {
@@ -173,7 +174,7 @@ pub fn keep(server: &Server, session: &mut Session, untouched: Untouched, error:
 
 /// The session has got a server: sends it the BEGIN of the block that no server has begun. The client's messages wait for the answer.
 pub fn begin_again(session: &Session, server_id: ConnId, server: &mut Server, actions: &mut Actions) {
-    let Some(begun) = session.begun() else { return };
+    let Some(begun) = session.facts.begun() else { return };
     server.ledger.sent(Answerer::Begin, Expect::Query);
     server.statements.unnamed = session_state::unnamed::NONE;
     server.facts.hold.begin();
@@ -200,28 +201,13 @@ impl Session {
     /// It is in a transaction block that no server has begun, since the one that had is lost.
     #[must_use]
     pub fn has_begun(&self) -> bool {
-        self.begun().is_some()
-    }
-
-    fn begun(&self) -> Option<&BegunBlock> {
-        self.facts.retried.as_ref()?.begun.as_ref()
-    }
-
-    /// How often the request under way, or the first that waits, was sent again.
-    pub(crate) fn retries(&self) -> u8 {
-        self.facts.retried.as_ref().map_or(0, |retried| retried.count)
-    }
-
-    pub(crate) fn set_retries(&mut self, count: u8) {
-        if count > 0 || self.facts.retried.is_some() {
-            self.facts.retried.get_or_insert_default().count = count;
-        }
+        self.facts.begun().is_some()
     }
 
     /// The block does not begin anywhere.
     pub fn take_begun(&mut self) -> Option<BegunBlock> {
         // To take it marks the facts as changed.
-        self.begun()?;
+        self.facts.begun()?;
         self.facts.retried.take()?.begun
     }
 

@@ -21,7 +21,7 @@ use units::{ConnId, PoolId, StatementRow, Time};
 pub use parts::{Admission, Claim, ClientStatements, Incoming, OwnParameters, Rest};
 pub use states::{SessionState, WaitFor};
 
-use crate::resendable::Retried;
+use crate::resendable::{BegunBlock, Retried};
 use crate::special::{Facts, Special, Watched};
 
 /// One client after login.
@@ -66,6 +66,24 @@ impl Facts for SessionFacts {
             | Special::TRACKED.if_so(tracker.is_some())
             | Special::LIMITED.if_so(claim.admission != Admission::Not || claim.permits.is_some())
             | Special::RETRIED.if_so(retried.is_some())
+    }
+}
+
+impl SessionFacts {
+    /// The block that no server has begun, since the one that had is lost.
+    pub(crate) fn begun(&self) -> Option<&BegunBlock> {
+        self.retried.as_ref()?.begun.as_ref()
+    }
+
+    /// How often the request under way, or the first that waits, was sent again.
+    pub(crate) fn retries(&self) -> u8 {
+        self.retried.as_ref().map_or(0, |retried| retried.count)
+    }
+
+    pub(crate) fn set_retries(&mut self, count: u8) {
+        if count > 0 || self.retried.is_some() {
+            self.retried.get_or_insert_default().count = count;
+        }
     }
 }
 

@@ -18,7 +18,6 @@ use std::time::Duration;
 
 use connections::databases::{Address, TargetSessionAttrs};
 use link::end_reason::EndReason;
-use link::pool::Pool;
 use link::request_refusal::RequestRefusal;
 use link::server::{CloseReason, Group, Server, ServerState};
 use link::server_login;
@@ -27,10 +26,10 @@ use machine::Action;
 use machine::mail::ToCoordinator;
 use machine::primaries::Decision;
 use machine::sabotage::{Fault, does};
-use machine::upstreams::{HostRole, HostState, Noted, Observed, Upstream, Upstreams};
+use machine::upstreams::{HostRole, HostState, Noted, Observed, Upstream};
 use queueing::refusals::Reason;
 use units::deadline::Owner;
-use units::{ConnId, Time, limits};
+use units::{ConnId, limits};
 use wire::{SqlState, sqlstate};
 
 use crate::limits::{deadlines, refusals};
@@ -89,25 +88,6 @@ pub(crate) fn may_let_in_elsewhere(servers: &Servers, pools: &Pools, step: &Step
         && pools[server.pool()].opening().has_untried_host(database, host, &pools.upstreams, step.now)
 }
 
-/// The state of each host of a pool's database, for the error of a client that none of them serves. With one host: why the last attempt has failed.
-pub(crate) fn tried(pool: &Pool, upstreams: &Upstreams, now: Time) -> String {
-    let hosts = &pool.database().hosts;
-    if upstreams.are_disputed(hosts) {
-        return "two hosts accept writes".to_owned();
-    }
-    let [_, _, ..] = &hosts[..] else { return pool.opening().held_for().unwrap_or_default().to_owned() };
-    let found = |host: &Address| {
-        let upstream = upstreams.get(host);
-        match upstream.state {
-            HostState::Silent => format!("{host} does not answer"),
-            HostState::Failed { .. } if upstream.has_failed(now) => format!("{host} lets nobody in"),
-            HostState::Alive { role: Some(role) } => format!("{host} is a {}", role.as_str()),
-            HostState::Failed { .. } | HostState::Alive { .. } => format!("of {host} nothing is known"),
-        }
-    };
-    hosts.iter().map(found).collect::<Vec<_>>().join(", ")
-}
-
 /// No host can be used, and a session has waited for as long as `failover_wait` allows.
 pub(crate) fn held_too_long(
     sessions: &mut Sessions,
@@ -118,7 +98,7 @@ pub(crate) fn held_too_long(
 ) {
     let session = &sessions[conn];
     let pool = &pools[session.pool()];
-    let why = tried(pool, &pools.upstreams, step.now);
+    let why = lookups::tried(pool, &pools.upstreams, step.now);
     let SessionState::Waiting { since, .. } = session.state() else {
         refusals::count_ended(sessions, pools, step, conn, Reason::FailoverWait);
         return step.agenda.refuse(conn, EndReason::NoHost { why });

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use connections::databases::Database;
+use connections::databases::{Address, Database};
 use link::listening::pid_in_notifications;
 use link::loss::Loss;
 use link::notifiers::Notifiers;
@@ -11,6 +11,7 @@ use link::pool::Pool;
 use link::request_refusal::RequestRefusal;
 use link::server::{LimitWait, Server};
 use link::session::{Admission, Session, SessionState, WaitFor};
+use machine::upstreams::{HostState, Upstreams};
 use queueing::classes::ClassId;
 use queueing::queue::Stranger;
 use session_state::access::Access;
@@ -66,6 +67,25 @@ pub(crate) fn may_be_committing(sessions: &Sessions, servers: &Servers, pools: &
     let follows = pools.get(session.pool()).is_some_and(|pool| pool.rules().follows());
     let server = session.server().and_then(|server| servers.get(server));
     follows && server.is_some_and(|server| server.may_commit())
+}
+
+/// The state of each host of a pool's database, for the error of a client that none of them serves. With one host: why the last attempt has failed.
+pub(crate) fn tried(pool: &Pool, upstreams: &Upstreams, now: Time) -> String {
+    let hosts = &pool.database().hosts;
+    if upstreams.are_disputed(hosts) {
+        return "two hosts accept writes".to_owned();
+    }
+    let [_, _, ..] = &hosts[..] else { return pool.opening().held_for().unwrap_or_default().to_owned() };
+    let found = |host: &Address| {
+        let upstream = upstreams.get(host);
+        match upstream.state {
+            HostState::Silent => format!("{host} does not answer"),
+            HostState::Failed { .. } if upstream.has_failed(now) => format!("{host} lets nobody in"),
+            HostState::Alive { role: Some(role) } => format!("{host} is a {}", role.as_str()),
+            HostState::Failed { .. } | HostState::Alive { .. } => format!("of {host} nothing is known"),
+        }
+    };
+    hosts.iter().map(found).collect::<Vec<_>>().join(", ")
 }
 
 /// The wait of a linked session for a limit.

@@ -19,7 +19,7 @@ use settings::PoolMode;
 use units::{ConnId, PoolId, Time, limits};
 use wire::backend::Status;
 
-use crate::sessions::hosts::tried;
+use crate::tables::lookups::tried;
 use crate::tables::stale::is_stale;
 use crate::tables::view::View;
 
