@@ -88,7 +88,7 @@ pub struct Pool {
     pub waiting_by_class: BTreeMap<Arc<str>, u32>,
     /// The last deadlock that PostgreSQL ended with an error for a client of this pool.
     pub deadlock: Option<EndedDeadlock>,
-    /// No host of its database can be used: what is known of each.
+    /// The state of each host, in words, while no host of its database can be used.
     pub held_for: Option<Arc<str>>,
 }
 

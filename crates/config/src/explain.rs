@@ -99,11 +99,9 @@ fn watching(page: &mut Page, settings: &Settings) {
             page.line(format_args!(
                 "one connection to each PostgreSQL server asks every {every} what its backends do: {when}"
             ));
-            let has_password =
-                |secret: &&Secret| matches!(secret, Secret::Plain(password) if !password.as_str().is_empty());
-            let has_only_user = settings.secrets.values().filter(has_password).count() == 1;
             let unasked: Vec<&str> = entries(settings)
-                .filter(|database| observing.observe_user.is_none() && database.forced_user.is_none() && !has_only_user)
+                .filter(|database| observing.observe_user.is_none() && database.forced_user.is_none())
+                .filter(|_| settings.only_user().is_none())
                 .map(|database| database.name.as_str())
                 .collect();
             if !unasked.is_empty() {
@@ -112,7 +110,7 @@ fn watching(page: &mut Page, settings: &Settings) {
         }
     }
     let chosen: Vec<&str> =
-        entries(settings).filter(|database| chooses(database)).map(|database| database.name.as_str()).collect();
+        entries(settings).filter(|database| database.chooses_host()).map(|database| database.name.as_str()).collect();
     let servers = &settings.global.servers;
     if let (Some(interval), false) = (servers.host_check_interval, chosen.is_empty()) {
         let user = servers.host_check_user.as_ref().map(|user| format!(", as user {user}")).unwrap_or_default();
@@ -122,11 +120,6 @@ fn watching(page: &mut Page, settings: &Settings) {
             some(&chosen)
         ));
     }
-}
-
-/// Whether its hosts are probed at rest.
-fn chooses(database: &Database) -> bool {
-    database.hosts.len() > 1 || database.target_session_attrs != TargetSessionAttrs::Any
 }
 
 fn entries(settings: &Settings) -> impl Iterator<Item = &Arc<Database>> {
@@ -390,7 +383,7 @@ fn connections(page: &mut Page, settings: &Settings) {
     let demands = demand::worst(settings);
     for Demand { address: at, connections, databases, each_further_name, each_further_user } in &demands {
         let names: Vec<&str> = databases.iter().map(String::as_str).collect();
-        let is_chosen = entries(settings).filter(|database| chooses(database)).any(|one| one.hosts.contains(at));
+        let is_chosen = entries(settings).filter(|database| database.chooses_host()).any(|one| one.hosts.contains(at));
         let is_probed = is_chosen && settings.global.servers.host_check_interval.is_some();
         let at = address(at);
         let mut words = match each_further_name {

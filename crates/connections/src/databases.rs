@@ -180,6 +180,12 @@ impl Database {
             || self.settings.channel_binding != old.settings.channel_binding
     }
 
+    /// Whether it chooses among several hosts, or by a host's role. The prober then asks its hosts all the time.
+    #[must_use]
+    pub fn chooses_host(&self) -> bool {
+        self.hosts.len() > 1 || self.target_session_attrs != TargetSessionAttrs::Any
+    }
+
     /// A database with default settings.
     #[must_use]
     pub fn new(name: &str, hosts: Vec<Address>) -> Database {

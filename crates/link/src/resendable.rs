@@ -13,10 +13,10 @@ pub(crate) struct SentBegin {
     pub(crate) sent_before: u64,
 }
 
-/// A request of a session that is sent again, since a server was lost: the one under way, or the first that waits.
+/// A request of a session that is sent again after the loss of a server. It is the request under way, or the first that waits.
 #[derive(Debug, Default)]
 pub(crate) struct Retried {
-    /// It waits for its block to begin again. The pooler's BEGIN is what is sent again.
+    /// Its block is to begin again first: the pooler sends BEGIN, and `count` counts these.
     pub(crate) begun: Option<BegunBlock>,
     /// How often it was sent again, as far as that is limited.
     pub(crate) count: u8,

@@ -13,7 +13,8 @@
 //! * a host of another database system than the primary's is never chosen, nor are its standbys used;
 //! * a hint ([`crate::hint`]) chooses between hosts that accept writes, and never makes a primary of one that does not.
 //!
-//! Timelines and systems are known where the prober is let in. Without them the primary of before keeps the writes while it is alive.
+//! Timelines and systems are known where the prober is let in. Without them the primary of before keeps the writes while it is alive, unless a hint names
+//! another one.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -43,7 +44,9 @@ pub struct Origin {
 }
 
 impl Origin {
-    fn is_same_server(&self, other: &Origin) -> bool {
+    /// Whether both are of one server: of the same system, and started at the same time.
+    #[must_use]
+    pub fn is_same_server(&self, other: &Origin) -> bool {
         self.system.is_some()
             && self.started.is_some()
             && (self.system, &self.started) == (other.system, &other.started)
@@ -79,7 +82,8 @@ pub struct Primary {
     /// Hosts of the list that belong to another database system.
     #[serde(default)]
     foreign: Vec<Arc<Address>>,
-    /// Hosts that accepted writes, each on this timeline, when an administrator named the primary. They get none until they are on another timeline.
+    /// Hosts that accepted writes, each on this timeline, when an administrator named another one as the primary. None of them is chosen before it has
+    /// been a standby, is on another timeline, or is named itself.
     #[serde(default)]
     passed_over: Vec<(Arc<Address>, Option<u32>)>,
 }
@@ -116,7 +120,7 @@ impl Primary {
         self.host().or(self.before.as_ref())
     }
 
-    /// What holds for a list that shares a host with this one, and does not have its primary: another host must not be out of date.
+    /// The decision for a list that shares a host with this one and lacks its primary. It keeps the timeline, so that no host is chosen that is out of date.
     fn without_host(&self) -> Primary {
         let Primary { epoch, since, system, timeline, later_than, .. } = *self;
         Primary { epoch, since, system, timeline, later_than, ..Primary::default() }
@@ -224,7 +228,7 @@ struct Candidate {
     above: Option<u32>,
     /// The last hint: it is the primary, or is not any more.
     hinted: Option<bool>,
-    /// That was an administrator's.
+    /// The hint was an administrator's.
     is_by_console: bool,
 }
 
@@ -247,7 +251,7 @@ impl Candidate {
         self.is_by_console && self.hinted == Some(false)
     }
 
-    /// It was chosen since a hint names it.
+    /// This one is chosen by its hint. An administrator's hint passes the other candidates over.
     fn pass_over_others(&self, known: &mut Primary, candidates: &[Candidate]) {
         if self.is_by_console {
             let others = candidates.iter().filter(|other| other.host != self.host);
@@ -308,7 +312,7 @@ impl Primaries {
             // A host was added or removed.
             let alike = |known: &Primary| known.incumbent().is_some_and(|host| hosts.contains(host));
             let kept = before.get(&hosts).or_else(|| before.values().find(|known| alike(known))).cloned();
-            // A host that is there as before: it was not made anew as another system.
+            // Whether a shared host still has the same system: it may have been made anew.
             let is_as_before = |host: &Address, known: &Primary| {
                 hosts.contains(host) && self.origins.get(host).is_none_or(|origin| origin.system == known.system)
             };
@@ -418,7 +422,7 @@ impl Primaries {
         self.hints.retain(|_, hint| now < hint.until);
         for (hosts, known) in self.decided.iter_mut().filter(|(hosts, _)| hosts.contains(host)) {
             let candidates = candidates(hosts, known.incumbent(), (&self.origins, &self.hints), observed);
-            // If one of these accepts writes again, it was promoted.
+            // A standby that accepts writes later has been promoted.
             known.passed_over.retain(|(host, _)| observed(host).role() != Some(HostRole::Standby));
             let may_be_back = known.writes == Writes::Disputed
                 && !candidates.iter().any(|candidate| candidate.hinted == Some(true))

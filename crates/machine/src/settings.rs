@@ -140,6 +140,14 @@ impl Settings {
         own || self.global.login.auth_type == auth_type
     }
 
+    /// The only user in `auth_file` whose password is known.
+    #[must_use]
+    pub fn only_user(&self) -> Option<&String> {
+        let has_password = |secret: &Secret| matches!(secret, Secret::Plain(password) if !password.as_str().is_empty());
+        let mut users = self.secrets.iter().filter(|(_, secret)| has_password(secret)).map(|(user, _)| user);
+        users.next().filter(|_| users.next().is_none())
+    }
+
     /// The entry for a database name, made from `*` if there is none of its own.
     #[must_use]
     pub fn database(&self, name: &str) -> Option<Arc<Database>> {

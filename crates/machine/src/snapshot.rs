@@ -207,7 +207,7 @@ pub struct PoolSnapshot {
     /// Transactions that are known to run long here.
     pub long: Vec<LongCounts>,
     pub deadlocks: Deadlocks,
-    /// No host of its database can be used, and clients wait for one: what is known of each.
+    /// The state of each host, in words, while no host of its database can be used and clients wait for one.
     pub held_for: Option<Arc<str>>,
 }
 

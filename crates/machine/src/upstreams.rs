@@ -39,6 +39,8 @@ pub enum Noted {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Upstreams {
     hosts: BTreeMap<Address, Upstream>,
+    /// One of them is silent. A flag, since the deadline of each session that waits asks for it.
+    has_silent: bool,
     primaries: Primaries,
 }
 
@@ -64,6 +66,18 @@ impl Upstreams {
                 }
             }
         }
+        self.note_silence();
+    }
+
+    fn note_silence(&mut self) {
+        self.has_silent = self.hosts.values().any(|upstream| upstream.is_silent());
+    }
+
+    /// Whether any host is silent.
+    #[inline]
+    #[must_use]
+    pub fn have_silent(&self) -> bool {
+        self.has_silent
     }
 
     /// A host as it was observed last.
@@ -115,7 +129,7 @@ impl Upstreams {
 
     /// Decides anew after an observation of a host. The result is the decisions that have changed. Only the owner decides.
     pub fn decide(&mut self, now: Time, host: &Address, policy: SplitBrain) -> Vec<Decision> {
-        let Upstreams { hosts, primaries } = self;
+        let Upstreams { hosts, primaries, .. } = self;
         let observed = |host: &Address| hosts.get(host).copied().unwrap_or(Upstream::UNTRIED);
         primaries.decide(now, host, &observed, policy)
     }
@@ -134,13 +148,21 @@ impl Upstreams {
     pub fn observe(&mut self, host: &Arc<Address>, upstream: Upstream) -> Option<Observed> {
         let known = self.hosts.get_mut(&**host)?;
         let before = std::mem::replace(known, known.merge(upstream));
-        (before.state != known.state).then(|| Observed { host: Arc::clone(host), upstream: *known })
+        let known = *known;
+        if before.is_silent() != known.is_silent() {
+            self.note_silence();
+        }
+        (before.state != known.state).then(|| Observed { host: Arc::clone(host), upstream: known })
     }
 
     /// Notes what another machine has observed. The settings here may be older than those there.
     pub fn note(&mut self, observed: &Observed) -> Noted {
         let known = self.hosts.entry(Address::clone(&observed.host)).or_insert(Upstream::UNTRIED);
         let before = std::mem::replace(known, known.merge(observed.upstream));
+        let known = *known;
+        if before.is_silent() != known.is_silent() {
+            self.note_silence();
+        }
         match (before.state == observed.upstream.state, known.state == observed.upstream.state) {
             (true, _) => Noted::Unchanged,
             (false, true) => Noted::Changed,

@@ -241,7 +241,7 @@ impl Hearing {
         }
     }
 
-    /// Another leader is news, and so not old.
+    /// Takes another leader. A view of unknown age counts as new here, since it differs from the one before.
     fn see(&mut self, shared: &Shared, Seen { view, age }: &Seen) {
         let place = |member: &Member| (member.name.clone(), member.host.clone(), member.port);
         let leader = view.leader().cloned();

@@ -2,13 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
-use std::sync::{Arc, Mutex};
 use std::thread;
 
 use ask::{Encryption, Target};
 use config::Config;
-use connections::databases::{Address, Database, TargetSessionAttrs};
+use connections::databases::{Address, Database};
 use control::{HostProbe, HostSeen, HostsSeen};
 use engine::Handle;
 use machine::{Level, Observed, Origin, Settings};
@@ -25,18 +25,10 @@ const NOBODY: &str = "pgweir";
 
 /// The prober, as others see it.
 #[derive(Clone)]
-pub(crate) struct Probing(Arc<Prober>, Arc<Mutex<Rests>>);
-
-/// Why hosts are not asked.
-#[derive(Default)]
-struct Rests {
-    /// Another process asks them still.
-    is_elsewhere: bool,
-    paused: Resting,
-}
+pub(crate) struct Probing(Arc<Prober>);
 
 impl Probing {
-    /// `probes`: hosts that the machines want to know of. `rests`: nobody is asked before [`Probing::rest`]: another process still has our place.
+    /// `probes`: hosts that the machines want to know of. `rests`: no host is asked before [`Probing::order`], since another process still has this one's place.
     ///
     /// # Errors
     /// There is no thread for it.
@@ -47,8 +39,10 @@ impl Probing {
         rests: bool,
     ) -> Result<Probing, String> {
         let prober = Arc::new(Prober::new(Arc::new(Machines(handle))));
-        let probing = Probing(Arc::clone(&prober), Arc::default());
-        probing.rest(rests);
+        let probing = Probing(Arc::clone(&prober));
+        if rests {
+            prober.rest(Resting::All);
+        }
         probing.configure(config);
         let urge = move || {
             for (host, is_urgent) in probes {
@@ -63,17 +57,6 @@ impl Probing {
     /// Puts a new configuration in force.
     pub(crate) fn configure(&self, config: &Config) {
         self.0.configure(options(&config.pooling));
-    }
-
-    /// Another process has our place, or has it no more.
-    pub(crate) fn rest(&self, rests: bool) {
-        self.change(|own| own.is_elsewhere = rests);
-    }
-
-    fn change(&self, change: impl FnOnce(&mut Rests)) {
-        let mut own = self.1.lock().expect("nothing panics while it holds this lock");
-        change(&mut own);
-        self.0.rest(if own.is_elsewhere { Resting::All } else { own.paused.clone() });
     }
 
     /// Asks a host at once, and often for a while, and with it all hosts of its databases.
@@ -100,8 +83,7 @@ impl Probing {
 
     /// Nobody is connected to the hosts of databases that are paused: PostgreSQL may be about to stop, and then waits for all connections to end.
     pub(crate) fn order(&self, settings: &Settings) {
-        let paused = resting(settings);
-        self.change(|own| own.paused = paused);
+        self.0.rest(resting(settings));
     }
 }
 
@@ -150,10 +132,8 @@ fn options(settings: &Settings) -> Options {
     let named = settings.databases.iter().map(|(name, database)| (name.as_str(), &**database));
     let databases: Vec<(&str, &Database)> =
         named.chain(settings.fallback.as_ref().map(|database| (DATABASE, &**database))).collect();
-    let chooses =
-        |database: &Database| database.hosts.len() > 1 || database.target_session_attrs != TargetSessionAttrs::Any;
-    let watched: BTreeSet<&Address> =
-        databases.iter().filter(|(_, database)| chooses(database)).flat_map(|(_, database)| &database.hosts).collect();
+    let choosing = databases.iter().filter(|(_, database)| database.chooses_host());
+    let watched: BTreeSet<&Address> = choosing.flat_map(|(_, database)| &database.hosts).collect();
     let mut hosts: BTreeMap<&Address, Host> = BTreeMap::new();
     for &(name, database) in &databases {
         for address in &database.hosts {

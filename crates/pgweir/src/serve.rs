@@ -264,7 +264,6 @@ fn serve_until_end(up: Up, read: Read, flags: &Flags, begun: Begun) -> Result<En
         observer.order(&loaded.settings.orders);
         observer.rest(false);
         probing.order(&loaded.settings);
-        probing.rest(false);
     } else {
         for address in place.http.addresses() {
             handle.log().say(Level::Log, format!("listening on {address} for http"));

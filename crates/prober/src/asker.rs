@@ -54,12 +54,12 @@ fn connect(host: &Host, outlet: &dyn Outlet, patience: Duration) -> Result<Conne
     Err(last)
 }
 
-/// Whether another address of a name leads to another server than one that has answered so. One that does not answer, or refuses connections, leads to
-/// none now.
+/// Whether another address of a name may lead to another server than the one with these facts. An address that does not answer, or refuses connections,
+/// leads to no server now.
 fn may_be_another(targets: &[Target], other: IpAddr, facts: &Facts) -> bool {
     let answer = connect_to(targets, Some(other), SILENT).and_then(|mut monitor| monitor.try_row(QUESTION));
     match answer {
-        Ok(row) => Facts::read(&row).is_none_or(|found| !facts.is_same_server(&found)),
+        Ok(row) => Facts::read(&row).is_none_or(|found| !facts.origin().is_same_server(&found.origin())),
         Err(trouble) => trouble.is == Is::Answering,
     }
 }

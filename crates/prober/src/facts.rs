@@ -1,5 +1,5 @@
-//! The question to a host, and the reading of its answer. PostgreSQL 10 and later answer it to any role; earlier ones have other names for its functions, so their hosts show
-//! no role.
+//! The question to a host, and the reading of its answer. PostgreSQL 10 and later answer it to any role.
+//! Earlier versions have other names for its functions, so that the prober learns no role from them.
 //!
 //! The timeline is that of the log that is written now, or replayed: `pg_control_checkpoint()` lags until the next checkpoint, which may be
 //! that of another timeline.
@@ -40,12 +40,6 @@ impl Facts {
     pub(crate) fn origin(&self) -> Origin {
         let Facts { role, system, timeline, ref started, .. } = *self;
         Origin { role, system, timeline, started: started.clone() }
-    }
-
-    /// Whether both are answers of one server: of the same system, and started at the same time.
-    pub(crate) fn is_same_server(&self, other: &Facts) -> bool {
-        let is_known = self.system.is_some() && self.started.is_some();
-        is_known && (self.system, &self.started) == (other.system, &other.started)
     }
 
     /// Reads the row. `None`: it is not PostgreSQL's.

@@ -87,19 +87,23 @@ pub struct Prober {
     state: Mutex<State>,
 }
 
-/// The hosts that are not asked for now: nobody is connected to them.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// The hosts that are not asked for now. The prober has no connection to them.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Resting {
-    #[default]
-    None,
     These(BTreeSet<Address>),
     All,
+}
+
+impl Default for Resting {
+    /// All hosts are asked.
+    fn default() -> Self {
+        Resting::These(BTreeSet::new())
+    }
 }
 
 impl Resting {
     fn includes(&self, address: &Address) -> bool {
         match self {
-            Resting::None => false,
             Resting::These(hosts) => hosts.contains(address),
             Resting::All => true,
         }
@@ -114,7 +118,8 @@ struct State {
 }
 
 impl State {
-    /// Has each host asked that is to be, from now on as the options are. A host that is asked already is asked on: what is known of it stays.
+    /// Starts a thread for each host that is to be asked and has none, and ends the threads of the other hosts. A thread that goes on follows the new options,
+    /// and keeps what it knows of its host.
     fn renew(&mut self, outlet: &Arc<dyn Outlet>) {
         let mut before = std::mem::take(&mut self.seats);
         let hosts = self.options.hosts.iter().filter(|host| !self.resting.includes(&host.address));
@@ -208,14 +213,14 @@ impl Prober {
         self.state.lock().expect("nothing panics while it holds this lock")
     }
 
-    /// Asks these hosts from now on. Connections of before are closed, each when its question is answered.
+    /// Asks these hosts from now on. Each thread closes its connection once its question is answered, and opens another.
     pub fn configure(&self, options: Options) {
         let mut state = self.state();
         state.options = options;
         state.renew(&self.outlet);
     }
 
-    /// Asks these hosts not for now, and all others.
+    /// Stops asking these hosts for now, and asks all others.
     pub fn rest(&self, resting: Resting) {
         let mut state = self.state();
         if state.resting != resting {

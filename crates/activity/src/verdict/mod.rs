@@ -90,7 +90,7 @@ pub enum Why {
     Held,
     /// The pool has no server that is ready.
     NoServer,
-    /// No host of its database can be used. What is known of each.
+    /// No host of its database can be used. With the state of each host, in words.
     NoHost(Arc<str>),
     /// Most servers run statements, and PostgreSQL was not asked, or has not answered, what these wait for.
     Unseen,

@@ -45,7 +45,7 @@ pub(super) fn table(input: &ShowInput<'_>) -> Table {
     let detail = if input.shows_statements { Detail::Full } else { Detail::WithoutStatements };
     let held = held::all(input);
     held.iter().for_each(|held| table.push(values_held(held)));
-    // Why their clients wait is said already.
+    // The rows of `held` have these pools.
     let is_said = |trouble: &Trouble| {
         let database = input.settings.database(&trouble.pool.database);
         let is_for_hosts = matches!(trouble.why, Why::NoServer | Why::NoHost(_));

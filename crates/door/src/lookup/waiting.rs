@@ -36,7 +36,7 @@ pub(super) struct Waiting {
     /// The same, in order of arrival.
     order: BTreeMap<u64, Arc<str>>,
     sent: VecDeque<Sent>,
-    /// Until when each login waits, and for whom.
+    /// Each login with the end of its wait, and the user whom it looks up.
     logins: BTreeMap<ConnId, (Time, Arc<str>)>,
     /// The same, by that time.
     ends: BTreeSet<(Time, ConnId)>,
@@ -121,7 +121,7 @@ impl Waiting {
         }
     }
 
-    /// The login that waits no more first: until when it does, and for whom.
+    /// The login whose wait ends first: the end of its wait, and the user whom it looks up.
     pub(super) fn first_to_end(&self) -> Option<(Time, ConnId, &Arc<str>)> {
         let (until, login) = *self.ends.first()?;
         let (_, user) = self.logins.get(&login)?;
@@ -138,7 +138,7 @@ impl Waiting {
         !self.order.is_empty()
     }
 
-    /// Every login that waits, and for whom.
+    /// All logins that wait, with the users whom they look up.
     pub(super) fn all(&self) -> Vec<(ConnId, Arc<str>)> {
         let user = |login: &ConnId| self.logins.get(login).map(|(_, user)| Arc::clone(user));
         self.ends.iter().filter_map(|(_, login)| Some((*login, user(login)?))).collect()

@@ -55,7 +55,7 @@ pub struct SessionFacts {
     /// Present while there is session state to follow.
     pub(crate) tracker: Option<Box<Tracker>>,
     pub(crate) claim: Claim,
-    /// Present while a request is sent again, since a server was lost, or its block is to begin again.
+    /// Present while a request is sent again after the loss of a server, or its block is to begin again.
     pub(crate) retried: Option<Box<Retried>>,
 }
 

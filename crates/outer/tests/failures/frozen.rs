@@ -96,7 +96,9 @@ fn a_client_that_is_left_in_the_process_before_is_told_of_a_frozen_host() {
     drop(frozen);
     assert_eq!(value(&mut client, "rollback"), None);
     assert_eq!(value(&mut client, "select count(*) from t").as_deref(), Some("0"));
-    let ended = { before }.wait().expect("it is our child");
+    let mut before = before;
+    eventually("the process before ends", || before.try_wait().expect("it is our child").is_some());
+    let ended = before.wait().expect("it has ended");
     assert!(ended.success(), "{ended}");
 }
 

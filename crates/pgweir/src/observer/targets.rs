@@ -77,13 +77,6 @@ pub(super) fn of(settings: &Settings) -> Vec<Wanted> {
     found.into_values().collect()
 }
 
-/// The only one that a password is known of.
-fn only_user(settings: &Settings) -> Option<&String> {
-    let has_password = |secret: &Secret| matches!(secret, Secret::Plain(password) if !password.as_str().is_empty());
-    let mut users = settings.secrets.iter().filter(|(_, secret)| has_password(secret)).map(|(user, _)| user);
-    users.next().filter(|_| users.next().is_none())
-}
-
 fn target(settings: &Settings, name: &str, database: &Database, address: &Address) -> Result<Target, String> {
     let own = settings.global.observing.observe_user.as_ref();
     target_as(own, settings, name, database, address)
@@ -97,7 +90,7 @@ pub(crate) fn target_as(
     database: &Database,
     address: &Address,
 ) -> Result<Target, String> {
-    let user = own.or(database.forced_user.as_ref()).or_else(|| only_user(settings));
+    let user = own.or(database.forced_user.as_ref()).or_else(|| settings.only_user());
     let user = user.ok_or("observe_user is not set")?;
     let forced = database.password.as_ref().filter(|_| own.is_none());
     let password = match forced.or_else(|| settings.secrets.get(user)) {

@@ -187,7 +187,7 @@ fn settle(
     suspension::hold_server(servers, step, server_id);
     // No transaction has begun yet.
     servers[server_id].not_begun();
-    // It was decided here before it came.
+    // The decision was made before the server came, so nothing else closes it.
     if hosts::is_at_former_primary(pools, &servers[server_id]) {
         return lost_servers::break_server(sessions, servers, pools, step, server_id, CloseReason::PrimaryElsewhere);
     }

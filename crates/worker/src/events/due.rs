@@ -85,7 +85,7 @@ fn refuse_overdue(
     step.agenda.refuse_in_detail(conn, code, why, detail);
 }
 
-/// `held_for`: no host can be used, and what is known of each.
+/// `held_for`: the state of each host, in words, if none can be used.
 fn notify_waiting(
     sessions: &mut Sessions,
     pools: &Pools,
@@ -109,7 +109,7 @@ fn notify_waiting(
     let words = if wait_for == WaitFor::Pin { format!("{PINNED}, client being queued") } else { WORDS.to_owned() };
     let pool = pools.get(session.pool());
     let detail = match held_for.filter(|_| wait_for == WaitFor::Server) {
-        // How long that takes nobody knows.
+        // The length of this wait cannot be estimated.
         Some(hosts) => Some(format!("no host can be used: {hosts}")),
         None => pool.and_then(|pool| pool.standing(step.now, wait_for, session.claim().class(), ticket)),
     };

@@ -57,8 +57,8 @@ pub(crate) fn reload_next_pool(
             step.agenda.then(Stage::Pools(reload));
         }
         None => {
-            // A pool may have a list now for which it was decided long ago.
-            hosts::leave_wrong(sessions, servers, pools, step);
+            // The primary of a pool's new list may have been decided long ago.
+            hosts::leave_wrong_hosts(sessions, servers, pools, step);
             step.agenda.then(Stage::Limits(reload.before));
         }
     }

@@ -80,8 +80,7 @@ fn discard_request(session: &mut Session, step: &mut Step<'_>, conn: ConnId, mes
     }
 }
 
-/// The server is lost that was to begin the session's block again, if it was, and no other is tried: the request that has waited for it gets this error,
-/// and the block is lost.
+/// If the session's block was to begin again at a server that is lost: answers the request that waits for that with this error. The block is lost.
 pub(crate) fn refuse_begun(
     sessions: &mut Sessions,
     step: &mut Step<'_>,
@@ -103,7 +102,7 @@ pub(crate) fn refuse_begun(
     lose_begun(sessions, step, conn, Told::Lost);
 }
 
-/// A transaction block that no server has begun is lost. `told`: what its client has been answered.
+/// A transaction block that no server has begun is lost. `told`: the errors that its client has got.
 pub(crate) fn lose_begun(sessions: &mut Sessions, step: &Step<'_>, conn: ConnId, told: Told) {
     let session = &mut sessions[conn];
     let Some(begun) = session.take_begun() else { return };

@@ -201,7 +201,12 @@ fn end_pauses(pools: &mut Pools, step: &mut Step<'_>, host: &Address) {
 }
 
 /// Closes all servers that are at the wrong host.
-pub(crate) fn leave_wrong(sessions: &mut Sessions, servers: &mut Servers, pools: &mut Pools, step: &mut Step<'_>) {
+pub(crate) fn leave_wrong_hosts(
+    sessions: &mut Sessions,
+    servers: &mut Servers,
+    pools: &mut Pools,
+    step: &mut Step<'_>,
+) {
     leave(sessions, servers, pools, step, |_, _| true);
 }
 

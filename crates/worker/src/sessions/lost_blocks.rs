@@ -23,7 +23,7 @@ use crate::tables::backpressure;
 use crate::tables::owners::{Pools, Servers, Sessions};
 use crate::tables::step::Step;
 
-/// What 08007 means, for people.
+/// The DETAIL of 08007.
 const DOUBT: &str = "It may have been committed. Look at the data before you send it again.";
 
 /// Why a server is lost, as its client is told, and what its session has again.

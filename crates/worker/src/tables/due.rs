@@ -96,7 +96,8 @@ impl View<'_> {
 
     /// Since when a pool has servers at silent hosts and opens none, as it may have no more: no login fails, which would hold its clients.
     pub(crate) fn silent_since(&self, pool: &Pool) -> Option<Time> {
-        if pool.servers().count(Group::Opening) > 0 || pool.servers().count(Group::Linked) == 0 {
+        let opens_none = pool.servers().count(Group::Opening) == 0 && pool.servers().count(Group::Linked) > 0;
+        if !self.upstreams.have_silent() || !opens_none {
             return None;
         }
         let own = self.servers.iter().map(|(_, server)| server).filter(|server| server.pool() == pool.id());
@@ -104,7 +105,7 @@ impl View<'_> {
         hosts.filter(|upstream| upstream.is_silent()).map(|upstream| upstream.since).min()
     }
 
-    /// Whether one of a pool's servers may become free for another client. At a silent host none does.
+    /// Whether one of a pool's servers may become free for another client. Servers at silent hosts do not count.
     pub(crate) fn may_free_a_server(&self, pool: &Pool) -> bool {
         if pool.servers().count(Group::Linked) == 0 {
             return !pool.servers().idle().is_empty();

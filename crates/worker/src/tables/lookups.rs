@@ -39,8 +39,8 @@ pub(crate) fn outlives(sessions: &Sessions, pools: &Pools, server: &Server, sess
     (!unclear || session.incoming().inbox().is_empty() && !session.is_torn()).then_some(loss)
 }
 
-/// The database by which it is judged whether a server is at the right host: the one that it was opened for, or that of its pool if a reload has only
-/// added or removed hosts.
+/// The database whose hosts decide whether a server may be used: its pool's, if a reload has only added or removed hosts since the server was opened, and
+/// otherwise the one that it was opened for.
 pub(crate) fn fence<'d>(pools: &'d Pools, server: &'d Server) -> &'d Database {
     let opened_for = server.identity().opened_for();
     let Some(pool) = pools.get(server.pool()) else { return opened_for };

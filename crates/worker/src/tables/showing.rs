@@ -24,7 +24,7 @@ use crate::tables::stale::is_stale;
 use crate::tables::view::View;
 
 impl View<'_> {
-    /// What is known of the hosts, if clients of this pool wait since none can be used.
+    /// The state of each host, in words, if clients of this pool wait and no host can be used.
     pub(crate) fn held_for(&self, pool: &Pool, now: Time) -> Option<Arc<str>> {
         if pool.queue().is_empty() {
             return None;
