@@ -43,7 +43,11 @@ pub fn standby_of(stage: &Stage, settings: &[(&str, &str)]) -> Cluster {
         ..Options::default()
     };
     let standby = Cluster::start(&stage.binaries, options).unwrap_or_else(|error| panic!("the standby: {error}"));
-    eventually("it streams", || stage.direct("select count(*) from pg_stat_replication") == "1");
+    // A walsender is there before the standby has reported what it replayed; a standby is known by that report.
+    eventually("it streams", || {
+        stage.direct("select count(*) from pg_stat_replication where state = 'streaming' and replay_lsn is not null")
+            == "1"
+    });
     standby
 }
 
