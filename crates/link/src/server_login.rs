@@ -14,6 +14,7 @@ use machine::work::Job;
 use machine::{HostRole, Settings, Step};
 use session_state::login_report::LoginReport;
 use session_state::parameter_set::ParameterSet;
+use session_state::parameters::Reported;
 use session_state::state::check::Check;
 use session_state::state::{self, Base, Effect, Effects};
 use sql::Text;
@@ -25,7 +26,7 @@ use crate::caches::Caches;
 use crate::findings::Broken;
 use crate::parameter_reports::speaks_for_pool;
 use crate::pool::Pool;
-use crate::server::{Begins, Identity, Server};
+use crate::server::{Begins, Identity, Server, ServerState};
 
 /// A server that is logging in, while its bytes are read.
 #[derive(Debug)]
@@ -129,19 +130,34 @@ pub fn note_reported(server: &mut Server, caches: &mut Caches) {
 pub const ROLE_QUESTION: &[u8] =
     b"SELECT pg_catalog.pg_is_in_recovery(), pg_catalog.current_setting('default_transaction_read_only')";
 
-/// Whether a new server is in hot standby, and whether its sessions are read-only by default, as it has reported or answered. `None`: neither.
+/// The role of a new server and whether its sessions are read-only by default, as it has reported or answered. `None`: neither.
 #[must_use]
 pub fn take_role(server: &mut Server) -> Option<(HostRole, bool)> {
     let begins = server.kept.begins.as_mut()?;
-    let reported = |name: &[u8]| begins.reported.iter().find(|(known, _)| **known == *name).map(|(_, value)| &**value);
-    if let Some(in_hot_standby) = reported(b"in_hot_standby") {
-        let is_read_only = reported(b"default_transaction_read_only") == Some(b"on");
-        return Some((HostRole::of(in_hot_standby == b"on"), is_read_only));
+    if let Some(role) = role_of(&begins.reported) {
+        return Some(role);
     }
     let row = begins.row.take()?;
     let columns: Vec<Option<&[u8]>> = DataRow::decode(&row).ok()?.values().collect();
     let [Some(in_recovery), Some(is_read_only)] = columns[..] else { return None };
     Some((HostRole::of(in_recovery == b"t"), is_read_only == b"on"))
+}
+
+/// The same for the server of a session that replicates, which is asked nothing.
+#[must_use]
+pub fn own_role(server: &Server) -> Option<(HostRole, bool)> {
+    match server.state() {
+        ServerState::LoggingIn(login) => role_of(&login.reported),
+        _ => None,
+    }
+}
+
+/// The role of a server that has reported these parameters, as PostgreSQL 14 and later do.
+//= pg18 protocol-flow#PROTOCOL-ASYNC
+fn role_of(reported: &Reported) -> Option<(HostRole, bool)> {
+    let value = |name: &[u8]| reported.iter().find(|(known, _)| **known == *name).map(|(_, value)| &**value);
+    let in_hot_standby = value(b"in_hot_standby")?;
+    Some((HostRole::of(in_hot_standby == b"on"), value(b"default_transaction_read_only") == Some(b"on")))
 }
 
 /// Whether new servers of the pool are asked what they begin with. Where texts are not read, a `connect_query` runs again after each

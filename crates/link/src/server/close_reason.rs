@@ -68,12 +68,12 @@ units::reasons! {
         CrashedInLogin => [CONNECTION_FAILURE] "server conn crashed during login";
         /// Its host is not what `target_session_attrs` wants.
         /// `is_host`: other pools would find the same.
-        WrongRole { found: &'static str, is_host: bool, wanted: &'static str } => [] "{found}, and target_session_attrs is {wanted}";
+        WrongRole { found: &'static str, is_host: bool, wanted: &'static str } => [CONNECTION_FAILURE] "{found}, and target_session_attrs is {wanted}";
         /// Another host is the primary now.
         PrimaryElsewhere => [CONNECTION_FAILURE, TRANSACTION_RESOLUTION_UNKNOWN] "another host is the primary now";
         OtherSystem => [CONNECTION_FAILURE, TRANSACTION_RESOLUTION_UNKNOWN] "the host belongs to another database system";
         /// Several hosts accept writes.
-        TwoPrimaries => [] "two hosts accept writes";
+        TwoPrimaries => [CONNECTION_FAILURE] "two hosts accept writes";
         /// It owes an answer, and its host has answered no probe for `host_timeout`.
         HostSilent => [CONNECTION_FAILURE, TRANSACTION_RESOLUTION_UNKNOWN] "the host does not answer";
         /// PostgreSQL has refused the login, and another try may succeed. The line before it has PostgreSQL's words.

@@ -523,9 +523,22 @@ pub struct End {
     pub(crate) close_needed: Option<CloseReason>,
     /// Its client has got the server's own FATAL error.
     pub(crate) fatal_error_forwarded: bool,
+    /// The session that it was opened for goes on.
+    pub(crate) session_stays: bool,
 }
 
 impl End {
+    /// The session that it was opened for waits for another server.
+    pub fn session_stays(&mut self) {
+        self.session_stays = true;
+    }
+
+    /// Whether the session that it was opened for ends with it.
+    #[must_use]
+    pub fn ends_session(&self) -> bool {
+        !self.session_stays
+    }
+
     /// The server has closed the connection, or is about to.
     pub fn is_gone(&self) -> bool {
         self.gone

@@ -51,7 +51,7 @@ units::transitions! {SessionState, drawn under "Sessions":
     Welcoming { let_in => Idle, wait => Waiting, link => Linked, leave => Leaving }
     Idle { wait => Waiting, link => Linked, lose_block => LostBlock, leave => Leaving }
     Waiting { stop_waiting => Idle, link => Linked, open => Opening, leave => Leaving }
-    Opening { replicate => Replicating, leave => Leaving }
+    Opening { replicate => Replicating, wait => Waiting, leave => Leaving }
     Replicating { leave => Leaving }
     Linked { unlink => Idle, lose_block => LostBlock, leave => Leaving }
     LostBlock { end_block => Idle, leave => Leaving }

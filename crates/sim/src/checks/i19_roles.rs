@@ -9,8 +9,7 @@ use crate::process::Process;
 /// A message has come to a process that serves.
 pub(crate) fn check(plan: &Plan, process: &Process, message: u8) -> Result<(), Finding> {
     let is_standby = process.in_hot_standby == Some(true);
-    if !is_standby || message == tag::TERMINATE || process.replicates() || !plan.wanted(&process.dbname).wants_primary()
-    {
+    if !is_standby || message == tag::TERMINATE || !plan.wanted(&process.dbname).wants_primary() {
         return Ok(());
     }
     let Process { user, dbname, .. } = process;

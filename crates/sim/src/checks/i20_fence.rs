@@ -23,7 +23,7 @@ pub(crate) fn check_sent(
     (process, is_read): (&Process, bool),
     bytes: &[u8],
 ) -> Result<(), Finding> {
-    let is_fenced = process.serves() && !process.replicates() && bytes.first() != Some(&tag::TERMINATE);
+    let is_fenced = process.serves() && bytes.first() != Some(&tag::TERMINATE);
     if !is_fenced || !plan.wanted(&process.dbname).wants_primary() {
         return Ok(());
     }
@@ -63,7 +63,7 @@ pub(crate) fn check_closed(view: &WorldView<'_>, primary: Place, since: u64) -> 
             && place.database == primary.database
             && place != primary
             && link.pooler.counted.as_ref().is_some_and(|(name, _)| wants(name))
-            && view.postgres.get(name.index).is_some_and(|process| process.name() == name && !process.replicates())
+            && view.postgres.get(name.index).is_some_and(|process| process.name() == name)
     });
     match left {
         None => Ok(()),

@@ -4,6 +4,7 @@
 //! Outside of session mode it survives the loss of its server: one error for each request under way, or at the next request if it was
 //! idle in a transaction; the session goes on. In a transaction block nothing is executed any more until the client has ended it (I26).
 
+use connections::databases::TargetSessionAttrs;
 use settings::PoolMode;
 use wire::backend::{Fields, ReadyForQuery, Status, tag};
 use wire::{HEADER_LEN, Header};
@@ -360,6 +361,10 @@ impl Client {
             "terminating connection because of a fault in the pooler" => code == "57P02" && facts.fault_at.is_some(),
             // A listening client may be idle when the server that listens for it is lost.
             _ if words.starts_with("the connection that listened") => facts.trouble_at.is_some(),
+            // Who replicates does not wait for a host with the role.
+            _ if self.replica.is_some() && is_of_role(words) => {
+                code == "08006" && plan.wanted(&self.who.name) != TargetSessionAttrs::Any
+            }
             // Its server's login is not tried again, and the server's words are its own.
             _ if self.replica.is_some() && !self.is_ready() && is_of_login(code) => {
                 trouble_lately || words == "connect timeout" && waited(settings.global.servers.server_connect_timeout)
@@ -399,6 +404,12 @@ impl Client {
         }
         Err((8, format!("the connection ended without a word: {}", self.describe())))
     }
+}
+
+/// Whether these words are of a host without the role that is wanted.
+fn is_of_role(words: &str) -> bool {
+    let is_of_several = ["another host is the primary now", "two hosts accept writes"].contains(&words);
+    is_of_several || words.contains(", and target_session_attrs is ")
 }
 
 /// Whether a lost server's error has this code: what may have been committed has another one than what was not.

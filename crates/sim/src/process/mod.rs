@@ -351,10 +351,6 @@ impl Process {
         }
     }
 
-    pub(crate) fn replicates(&self) -> bool {
-        self.walsender.is_some()
-    }
-
     /// Whether it belongs to a pool in session mode.
     fn is_of_session_pool(&self, plan: &Plan) -> bool {
         let database = self.dbname.as_str().into();

@@ -231,6 +231,10 @@ pub(crate) fn logged_in(
 ) {
     let server = &mut servers[conn];
     if let Some(session) = server.identity().opened_for_session() {
+        if let Some(why) = hosts::judge(servers, pools, step, conn) {
+            return lost_servers::login_failed(sessions, servers, pools, step, conn, why);
+        }
+        hosts::let_in(servers, pools, step, conn);
         return replicating::own_server_ready(sessions, servers, pools, step, conn, session);
     }
     server_login::note_reported(server, step.caches);

@@ -89,7 +89,7 @@ pub(crate) fn remove_server(
     step.agenda.feed(id);
     forget_database(pools, step.now, id);
     step.agenda.release(server.work_mut().take_permits());
-    if let Some(session) = server.identity().opened_for_session() {
+    if let Some(session) = server.identity().opened_for_session().filter(|_| server.end().ends_session()) {
         end_its_own_session(step, session, &server, &why);
     }
     if listened {
@@ -126,7 +126,7 @@ pub(crate) fn ended(pools: &mut Pools, step: &mut Step<'_>, id: PoolId) {
 /// A server was closed that was one session's own. If the session has not ended already, or for a better reason, it ends.
 fn end_its_own_session(step: &mut Step<'_>, session: ConnId, server: &Server, why: &CloseReason) {
     let is_within = server.incoming().is_within_answer();
-    if is_within || server.end().is_gone() && has_said_goodbye(server) {
+    if is_within || has_said_goodbye(server) {
         // Its client knows already, or is within a message that cannot be completed.
         return step.agenda.end(session, SessionEnd::Dismissed(why.clone().into()));
     }

@@ -35,7 +35,7 @@ use wire::{SqlState, sqlstate};
 use crate::limits::{deadlines, refusals};
 use crate::servers::closed_servers;
 use crate::sessions::lost_servers::{self, held_clients};
-use crate::sessions::silent_hosts;
+use crate::sessions::{replicating, silent_hosts};
 use crate::tables::followups::Followup;
 use crate::tables::lookups;
 use crate::tables::owners::{Pools, Servers, Sessions};
@@ -232,12 +232,18 @@ fn leave(
             _ if is_disputed => CloseReason::TwoPrimaries,
             _ => CloseReason::PrimaryElsewhere,
         };
+        let is_own = server.identity().opened_for_session().is_some();
         match server.state().group() {
-            // The transaction under way may end there.
-            Group::Linked if !attrs.wants_primary() || is_disputed => {
+            // The stream of a standby goes on when that is promoted.
+            Group::Linked if is_own && attrs == TargetSessionAttrs::Standby && !is_foreign => {}
+            // The transaction under way may end there. A stream has no end.
+            Group::Linked if !is_own && (!attrs.wants_primary() || is_disputed) => {
                 server.end_mut().close_when_released(why);
             }
             // Its host is not known to be down.
+            Group::Opening if is_own => {
+                replicating::own_server_elsewhere(sessions, servers, pools, step, conn, why);
+            }
             Group::Opening => closed_servers::close_server(servers, pools, step, conn, why),
             _ => lost_servers::break_server(sessions, servers, pools, step, conn, why),
         }
@@ -250,13 +256,9 @@ pub(crate) fn lost_a_server(server: &Server, step: &mut Step<'_>) {
 }
 
 /// Whether a server is at the wrong host: the host belongs to another database system; or its database wants the primary, and another host is it, or
-/// several accept writes; or it wants a standby, and the host is the primary; or the host accepts writes, and another one is the primary. A client that
-/// replicates has chosen its server.
+/// several accept writes; or it wants a standby, and the host is the primary; or the host accepts writes, and another one is the primary.
 pub(crate) fn is_left(pools: &Pools, server: &Server) -> bool {
     let (database, host) = (lookups::fence(pools, server), server.identity().host());
-    if server.identity().opened_for_session().is_some() {
-        return false;
-    }
     let is_primary = || pools.upstreams.get(host).role() == Some(HostRole::Primary);
     match database.target_session_attrs {
         _ if pools.upstreams.is_foreign(&database.hosts, host) => true,
@@ -291,9 +293,18 @@ pub(crate) fn judge(servers: &mut Servers, pools: &Pools, step: &Step<'_>, conn:
     let server = &mut servers[conn];
     let database = Arc::clone(server.identity().opened_for());
     let attrs = database.target_session_attrs;
-    let Some((role, is_read_only)) = server_login::take_role(server) else {
-        // The answer to the question for its role was not PostgreSQL's.
-        return (attrs != TargetSessionAttrs::Any).then(|| wrong_role("the host has not shown its role", false, attrs));
+    let is_own = server.identity().opened_for_session().is_some();
+    let shown = match is_own {
+        true => {
+            let known = pools.upstreams.get(server.identity().host()).role();
+            server_login::own_role(server).or(known.map(|role| (role, false)))
+        }
+        false => server_login::take_role(server),
+    };
+    let Some((role, is_read_only)) = shown else {
+        // The answer to the question for its role was not PostgreSQL's. Who replicates has not been asked.
+        let is_refused = attrs != TargetSessionAttrs::Any && !is_own;
+        return is_refused.then(|| wrong_role("the host has not shown its role", false, attrs));
     };
     server.identity_mut().note_role(role);
     let is_accepted = attrs.accepts(role.is_standby(), is_read_only) && !is_left(pools, server);

@@ -16,6 +16,7 @@ use link::lone_reads::send_again;
 use link::loss::{Loss, Told};
 use link::lost_block::is_loss;
 use link::pool::{OtherHost, Pool};
+use link::relaying::has_said_goodbye;
 use link::server::{Chore, CloseReason, ServerState};
 use link::untouched::{keep, untouched};
 use machine::Action;
@@ -101,8 +102,9 @@ pub(crate) fn server_lost(
 ) {
     let server = &servers[conn];
     if let ServerState::Own(session) = *server.state() {
-        // One that has gone is dealt with where it is closed: it may have said why.
-        if !server.end().is_gone() && !server.incoming().is_within_answer() {
+        // One that has gone, or was about to go, is dealt with where it is closed: it may have said why.
+        let is_known = server.end().is_gone() || has_said_goodbye(server);
+        if !is_known && !server.incoming().is_within_answer() {
             step.agenda.refuse_with(session, code, why.clone());
         }
         return closed_servers::close_server(servers, pools, step, conn, why);
@@ -271,15 +273,14 @@ fn login_failed_as(
     let server = &servers[conn];
     let (id, host) = (server.pool(), Arc::clone(server.identity().host()));
     let longest = hosts::longest_pause(step, server.identity().opened_for().target_session_attrs);
+    let is_other_elsewhere = !is_wrong_password_type(&why);
     if server.identity().opened_for_session().is_some() {
-        return replicating::own_server_refused(
-            servers,
-            pools,
-            step,
-            conn,
-            (sqlstate::CONNECTION_FAILURE, why.clone().into()),
-            why,
-        );
+        let other = pools[id].other_host(&host, &pools.upstreams, step.now);
+        if is_other_elsewhere && other == Some(OtherHost::Fits) {
+            return replicating::own_server_elsewhere(sessions, servers, pools, step, conn, why);
+        }
+        let told = (sqlstate::CONNECTION_FAILURE, why.clone().into());
+        return replicating::own_server_refused(servers, pools, step, conn, told, why);
     }
     let began = server.identity().connected_at();
     let told_why: Box<str> = words.clone().unwrap_or_else(|| why.to_string()).into();
@@ -292,7 +293,6 @@ fn login_failed_as(
     };
     let failed = ToCoordinator::Failed(Box::new(failure));
     step.actions.post_to_coordinator(failed);
-    let is_other_elsewhere = !is_wrong_password_type(&why);
     closed_servers::remove_server(servers, pools, step, conn, why.clone());
     let jitter = u32::from_ne_bytes(servers.random.bytes()) >> 16;
     let pool = &mut pools.table[id];

@@ -8,7 +8,8 @@
 //!
 //! The token is of the pool's like any other's, so limits hold. No timeout applies once the server is there: a stream may be silent
 //! for as long as PostgreSQL lets it. Such a session takes part in none of what transactions do: it has no share in its class's
-//! server time, no statement of it is limited, and the search for the pool's size does not see it.
+//! server time, no statement of it is limited, and the search for the pool's size does not see it. Its server must be at a host of the wanted role
+//! like any other. If the host loses that role, the session ends: whoever replicates connects again, and goes on from where it was.
 //!
 //! //= pg18 protocol-replication#PROTOCOL-REPLICATION
 
@@ -105,6 +106,29 @@ fn greet(sessions: &Sessions, step: &mut Step<'_>, conn: ConnId, pid: i32, repor
         }
         backend::encode_ready(out, Status::Idle);
     });
+}
+
+/// Its server could not be opened at one host, or that has another role, and another host may do: the session waits for leave to open one there.
+pub(crate) fn own_server_elsewhere(
+    sessions: &mut Sessions,
+    servers: &mut Servers,
+    pools: &mut Pools,
+    step: &mut Step<'_>,
+    conn: ConnId,
+    why: CloseReason,
+) {
+    let server = &mut servers[conn];
+    let waiting =
+        server.identity().opened_for_session().and_then(|session| sessions.get_mut(session).zip(Some(session)));
+    if let Some((session, session_id)) = waiting
+        && let SessionState::Opening { since, .. } = session.state()
+    {
+        server.end_mut().session_stays();
+        let ticket = pools[session.pool()].servers_mut().own_mut().wait(session_id, since);
+        session.wait(since, WaitFor::Own, ticket, true);
+        step.agenda.arm(Owner::Conn(session_id));
+    }
+    closed_servers::close_server(servers, pools, step, conn, why);
 }
 
 /// Its server could not be opened. The session ends with these words: clients that replicate try again by themselves, and a wait

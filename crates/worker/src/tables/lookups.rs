@@ -56,7 +56,6 @@ pub(crate) fn is_disputed(pools: &Pools, server: &Server) -> bool {
     let database = fence(pools, server);
     pools.upstreams.have_disputes()
         && database.target_session_attrs.wants_primary()
-        && server.identity().opened_for_session().is_none()
         && pools.upstreams.are_disputed(&database.hosts)
 }
 
