@@ -75,10 +75,11 @@ pub(crate) fn start_cancel(servers: &mut Servers, pools: &mut Pools, step: &mut 
     step.agenda.arm(Owner::Conn(conn));
 }
 
-/// A server without client still answers: cancels its query.
+/// A server without client still answers: cancels its query. One that has answered all, and is within a message that nobody asked for or waits for another
+/// cancel, has nothing to be cancelled, and gets more time.
 pub(crate) fn cancel_drain(servers: &mut Servers, pools: &mut Pools, step: &mut Step<'_>, server_id: ConnId) {
     let server = &mut servers[server_id];
-    if server.cancel_drain() {
+    if server.cancel_drain() && !server.ledger().is_clear() {
         start_cancel(servers, pools, step, server_id);
     }
 }
