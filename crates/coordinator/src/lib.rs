@@ -54,7 +54,7 @@ use limits::Limits;
 use machine::action::Actions;
 use machine::event::Event;
 use machine::mail::{
-    Applicant, Application, Counted, Failure, Grant, Mail, Refusal, Stop, ToCoordinator, ToDoor, ToWorker,
+    Applicant, Application, Counted, Failure, Grant, Mail, Place, Refusal, Stop, ToCoordinator, ToDoor, ToWorker,
 };
 use machine::{Proved, Settings, Upstreams, Violation};
 use pools::Pools;
@@ -442,9 +442,9 @@ impl Coordinator {
     fn configure(&mut self, now: Time, settings: Arc<Settings>, actions: &mut Actions) {
         self.settings = settings;
         self.upstreams.configure(&self.settings);
-        // A worker that took the settings first has the decisions of before for lists that are new.
-        for worker in 0..self.homes.workers() {
-            upstreams::tell_decisions(&self.upstreams, WorkerId(worker), actions);
+        // A machine that took the settings first has the decisions of before for lists that are new.
+        for place in upstreams::readers(self.homes.workers()) {
+            upstreams::tell_decisions(&self.upstreams, place, actions);
         }
         for (_, entry) in self.pools.iter_mut().filter(|(_, entry)| entry.is_live()) {
             entry.configure(&self.settings);
@@ -555,6 +555,7 @@ impl Coordinator {
                 self.departed(pool, holder, &user);
                 self.note_use(now, pool);
             }
+            ToCoordinator::NewDoor { door } => upstreams::tell(&self.upstreams, Place::Door(door), actions),
             ToCoordinator::Renewed { worker, life } => self.renewed(now, worker, life, actions),
             ToCoordinator::LoansArrived { from, life, to } => self.loans_arrived(now, from, life, to, actions),
             ToCoordinator::Forgotten { pool, worker } => self.pools.forgotten(pool, worker),

@@ -1,7 +1,7 @@
 //! What a worker had that has panicked, and when it counts no more. Which servers are on their way from it is in `renewals`.
 
 use machine::action::Actions;
-use machine::mail::ToWorker;
+use machine::mail::{Place, ToWorker};
 use machine::processes::ToGranter;
 use units::{Holder, Life, PoolId, Time, WorkerId};
 
@@ -14,7 +14,7 @@ impl Coordinator {
         // Before anything that is meant for the new one.
         actions.post_to_worker(worker, ToWorker::RenewalNoted { life });
         self.hand_over_again(worker, actions);
-        upstreams::tell(&self.upstreams, worker, actions);
+        upstreams::tell(&self.upstreams, Place::Worker(worker), actions);
         let holder = Holder::Worker(worker);
         self.tell_granter_of_lost(holder, actions);
         self.renewals.begin(worker, life);

@@ -1,5 +1,5 @@
 //! The coordinator's part as the owner of the hosts: it takes what workers and the prober observe, decides which host is written to, and sends what has
-//! changed to all workers.
+//! changed to all workers and to the door.
 
 use std::sync::Arc;
 
@@ -7,14 +7,36 @@ use connections::databases::Address;
 use machine::Settings;
 use machine::action::Actions;
 use machine::hint::Hint;
-use machine::mail::ToWorker;
+use machine::mail::{Place, ToDoor, ToWorker};
 use machine::observe::{About, Fact, Level, Topic};
 use machine::primaries::{Decision, Origin, Primary, Why, Writes};
 use machine::sabotage::{Fault, does};
 use machine::upstreams::{HostRole, HostState, Noted, Observed, Upstream, Upstreams};
-use units::{Time, WorkerId};
+use units::{DoorId, Time, WorkerId};
 
 use crate::server_logins::ServerLogins;
+
+/// The machines with a copy of the hosts.
+pub(crate) fn readers(workers: u16) -> impl Iterator<Item = Place> {
+    (0..workers).map(|worker| Place::Worker(WorkerId(worker))).chain([Place::Door(DoorId(0))])
+}
+
+fn post_upstream(place: Place, observed: Observed, actions: &mut Actions) {
+    match place {
+        Place::Worker(worker) => actions.post_to_worker(worker, ToWorker::Upstream(observed)),
+        Place::Door(door) => actions.post_to_door(door, ToDoor::Upstream(observed)),
+        Place::Coordinator => {}
+    }
+}
+
+fn post_decision(place: Place, decision: Decision, actions: &mut Actions) {
+    let decision = Box::new(decision);
+    match place {
+        Place::Worker(worker) => actions.post_to_worker(worker, ToWorker::Primary(decision)),
+        Place::Door(door) => actions.post_to_door(door, ToDoor::Primary(decision)),
+        Place::Coordinator => {}
+    }
+}
 
 /// The hosts, in a step.
 pub(crate) struct Hosts<'a> {
@@ -27,7 +49,7 @@ pub(crate) struct Hosts<'a> {
 }
 
 impl Hosts<'_> {
-    /// A host was observed. All workers are sent the state that holds now: also if there is a later observation than this one, which the
+    /// A host was observed. All readers are sent the state that holds now: also if there is a later observation than this one, which the
     /// sender lacks. Before it they are sent what it has decided, so that nobody opens a server at a host that is to be left.
     pub(crate) fn note(&mut self, observed: &Observed) {
         let before = self.upstreams.get(&observed.host).state;
@@ -39,9 +61,7 @@ impl Hosts<'_> {
             self.logins.begin_ramp(self.now, &observed.host);
         }
         if noted != Noted::Unchanged && !does(self.settings, Fault::WithholdFailedHosts) {
-            for worker in 0..self.workers {
-                self.actions.post_to_worker(WorkerId(worker), ToWorker::Upstream(known.clone()));
-            }
+            readers(self.workers).for_each(|place| post_upstream(place, known.clone(), self.actions));
         }
     }
 
@@ -54,15 +74,13 @@ impl Hosts<'_> {
         }
     }
 
-    /// Logs a decision, and sends it to all workers.
+    /// Logs a decision, and sends it to all readers.
     fn post(&mut self, decision: &Decision) {
         let is_foreign = matches!(&decision.why, Why::Foreign { hosts } if !hosts.is_empty());
         let is_bad = is_foreign || decision.primary.writes == Writes::Disputed;
         let level = if is_bad { Level::Warning } else { Level::Log };
         self.actions.tell(Fact::new(level, Topic::General, About::Pooler, decision.to_string()));
-        for worker in 0..self.workers {
-            self.actions.post_to_worker(WorkerId(worker), ToWorker::Primary(Box::new(decision.clone())));
-        }
+        readers(self.workers).for_each(|place| post_decision(place, decision.clone(), self.actions));
     }
 
     /// A hint has come: a host is the primary now, or is not any more.
@@ -105,19 +123,18 @@ impl Hosts<'_> {
     }
 }
 
-/// A worker in the place of one that has panicked is sent the state of each host that was tried, and what was decided.
-pub(crate) fn tell(upstreams: &Upstreams, worker: WorkerId, actions: &mut Actions) {
+/// A machine in the place of one that has panicked is sent the state of each host that was tried, and what was decided.
+pub(crate) fn tell(upstreams: &Upstreams, place: Place, actions: &mut Actions) {
     for (host, upstream) in upstreams.iter().filter(|(_, upstream)| *upstream != Upstream::UNTRIED) {
-        let observed = Observed { host: Arc::new(host.clone()), upstream };
-        actions.post_to_worker(worker, ToWorker::Upstream(observed));
+        post_upstream(place, Observed { host: Arc::new(host.clone()), upstream }, actions);
     }
-    tell_decisions(upstreams, worker, actions);
+    tell_decisions(upstreams, place, actions);
 }
 
-/// A worker is sent what was decided.
-pub(crate) fn tell_decisions(upstreams: &Upstreams, worker: WorkerId, actions: &mut Actions) {
+/// A machine is sent what was decided.
+pub(crate) fn tell_decisions(upstreams: &Upstreams, place: Place, actions: &mut Actions) {
     for (hosts, primary) in upstreams.primaries().iter() {
         let decision = Decision { hosts: Arc::clone(hosts), primary: primary.clone(), why: Why::Settled };
-        actions.post_to_worker(worker, ToWorker::Primary(Box::new(decision)));
+        post_decision(place, decision, actions);
     }
 }

@@ -2,7 +2,7 @@
 
 use machine::action::Actions;
 use machine::event::Event;
-use machine::mail::{Lost, Mail};
+use machine::mail::{Lost, Mail, ToCoordinator};
 use machine::observe::{Level, Topic};
 use queueing::board::Board;
 use units::{ConnId, Kind, Time};
@@ -62,6 +62,7 @@ impl machine::Machine for Door {
             Event::Renewed { life, lost } => {
                 self.logins.begin_life(life);
                 self.outward.begin_life(life);
+                actions.post_to_coordinator(ToCoordinator::NewDoor { door: self.id });
                 if let Some(Lost::Home { pool, worker, life, user }) = lost.map(|lost| *lost) {
                     depart(pool, worker, life, user, actions);
                 }

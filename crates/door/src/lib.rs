@@ -537,6 +537,12 @@ impl Door {
             ToDoor::CancelOver { number } => {
                 self.look_out(now, actions, |outward, _| outward.cancels.carried_out(number));
             }
+            ToDoor::Upstream(observed) => {
+                self.look_out(now, actions, |outward, turn| outward.lookups.observed(turn, &observed));
+            }
+            ToDoor::Primary(decision) => {
+                self.look_out(now, actions, |outward, turn| outward.lookups.decided(turn, &decision));
+            }
             ToDoor::Upgrade(turn) => {
                 self.look_out(now, actions, |outward, step| match turn {
                     DoorTurn::Cancel { pid, secret, door, number } => {

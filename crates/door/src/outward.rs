@@ -21,7 +21,7 @@ pub(super) struct Outward {
 impl Outward {
     pub(super) fn new(door: DoorId, settings: &Settings, random: &mut Random) -> Outward {
         Outward {
-            lookups: Lookups::new(door),
+            lookups: Lookups::new(door, settings),
             peers: Peers::new(door, settings),
             cancels: Cancels::new(door, settings, random),
         }

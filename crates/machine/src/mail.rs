@@ -152,6 +152,10 @@ pub enum ToDoor {
         why: Refusal,
     },
     Upgrade(DoorTurn),
+    /// The state of a host has changed. Users are looked up at hosts, too.
+    Upstream(Observed),
+    /// Which host of a list is written to from now on.
+    Primary(Box<Decision>),
 
     // From workers.
     /// The worker has carried out a cancel request, or has found no query for it. `number`: the number of its ticket.
@@ -237,6 +241,10 @@ pub enum ToCoordinator {
     Renewed {
         worker: WorkerId,
         life: Life,
+    },
+    /// This door is in the place of one that has panicked, and knows nothing of hosts.
+    NewDoor {
+        door: DoorId,
     },
     /// What the worker before this life of `from` had lent to `to`, which tells this, has all arrived there.
     LoansArrived {

@@ -1,9 +1,9 @@
 //! The hosts of databases, each a value with one owner: the coordinator. Every worker has a copy, by which its pools choose the host of
-//! their next server.
+//! their next server, and so has the door, which looks users up there.
 //!
 //! ```text
 //!   a connection fails, or a server logs in       worker: notes it in its copy at once
-//!       worker ── ToCoordinator::Upstream ──► coordinator ── ToWorker::Upstream ──► all workers
+//!       worker ── ToCoordinator::Upstream ──► coordinator ── ToWorker::Upstream, ToDoor::Upstream ──► all workers, the door
 //!       prober ───────────┘                      ▲
 //!         ▲                                      │ asks PostgreSQL by a connection of its own
 //!         └── Action::Probe ── worker: a login has failed, a server was lost, or an answer is long in coming

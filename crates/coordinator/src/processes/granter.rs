@@ -114,6 +114,7 @@ impl Coordinator {
             | ToCoordinator::Hinted(_)
             | ToCoordinator::Moved { .. }
             | ToCoordinator::Renewed { .. }
+            | ToCoordinator::NewDoor { .. }
             | ToCoordinator::LoansArrived { .. }
             | ToCoordinator::Forgotten { .. }
             | ToCoordinator::Empty { .. }

@@ -14,6 +14,9 @@ units::reasons! {
         NamesUnknown => [] "auth_query has names that are not known";
         ConnectTimeout => [] "connect timeout";
         NotAnswered => [] "auth_query is not answered";
+        /// Another host of the database is to be asked.
+        WrongHost => [] "users are looked up at another host now";
+        HostSilent => [] "the host does not answer";
         Crashed => [] "server conn crashed?";
         NotOpened { why: String } => [] "{why}";
         TlsFailed { why: String } => [] "TLS handshake failed: {why}";

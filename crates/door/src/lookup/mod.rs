@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   target      which database a login's lookup goes to
+//!   hosts       at which of its hosts that database is asked
 //!   waiting     which logins wait for which lookup
 //!   connection  one connection for each lookup database: its login, what it owes
 //!   answer      a lookup's messages, and what its answer says       timestamp   until when a password is valid
@@ -21,6 +22,7 @@ mod answer;
 mod cache;
 mod connection;
 mod end;
+mod hosts;
 mod opening;
 #[cfg(test)]
 mod random_worlds;
@@ -40,12 +42,13 @@ use cache::Cache;
 use connection::{Connection, News};
 use connections::Broken;
 use connections::channel::Channel;
-use connections::databases::{CONSOLE_DATABASE, Database};
+use connections::databases::{Address, CONSOLE_DATABASE, Database};
 use connections::server_login::{Credentials, Derived};
 use machine::Settings;
 use machine::action::{Action, Actions};
 use machine::event::Event;
 use machine::observe::{About, Fact, Level, Topic};
+use machine::upstreams::Upstreams;
 use machine::work::{Done, Job};
 use search::Resolved;
 use target::{Route, Target};
@@ -140,7 +143,8 @@ struct Site {
     waiting: Waiting,
     conn: Option<ConnId>,
     health: Health,
-    next_host: usize,
+    /// The hosts at which a connection was lost since each of them was tried last.
+    lost: Vec<Address>,
     used_at: Time,
     /// Its entry in [`Lookups::due`].
     due: Option<Time>,
@@ -156,7 +160,7 @@ impl Site {
             waiting: Waiting::default(),
             conn: None,
             health: Health::Fine,
-            next_host: 0,
+            lost: Vec::new(),
             used_at: Time::ZERO,
             due: None,
         }
@@ -173,6 +177,8 @@ fn secret_of(target: &Target, database: &Database, settings: &Settings) -> Optio
 pub(super) struct Lookups {
     sites: BTreeMap<Arc<Target>, Site>,
     connections: Table<Connection>,
+    /// A copy of what the coordinator knows of hosts.
+    upstreams: Upstreams,
     cache: Cache,
     /// When each site has to be looked at.
     due: BTreeSet<(Time, Arc<Target>)>,
@@ -181,10 +187,11 @@ pub(super) struct Lookups {
 }
 
 impl Lookups {
-    pub(super) fn new(door: DoorId) -> Lookups {
+    pub(super) fn new(door: DoorId, settings: &Settings) -> Lookups {
         Lookups {
             sites: BTreeMap::new(),
             connections: Table::new(Kind::Lookup, u16::from(door.0)),
+            upstreams: Upstreams::new(settings),
             cache: Cache::default(),
             due: BTreeSet::new(),
             outcomes: VecDeque::new(),
@@ -299,17 +306,21 @@ impl Lookups {
 
     /// Opens the connection of a site, or sends what waits, as far as that is possible now.
     fn advance(&mut self, turn: &mut Turn<'_>, target: &Arc<Target>) {
+        let retry = retry(turn.settings);
         // It may have been removed by a reload.
         let Some(site) = self.sites.get_mut(target) else { return };
         match site.conn {
             None if site.waiting.has_pending() && site.health.retry_at() <= turn.now => {
-                let hosts = &site.database.hosts;
-                let address = Arc::new(hosts[site.next_host % hosts.len()].clone());
-                let new =
-                    Connection::new(Arc::clone(target), Arc::clone(&address), &turn.settings.global.tls, turn.now);
-                let conn = self.connections.insert_with(|_| new);
-                site.conn = Some(conn);
-                turn.actions.push(Action::Open { conn, address });
+                match hosts::choose(site, &self.upstreams, turn.now) {
+                    None => site.health = Health::Down(turn.now + retry),
+                    Some(address) => {
+                        let (to, tls) = (Arc::clone(&address), &turn.settings.global.tls);
+                        let new = Connection::new(Arc::clone(target), to, tls, turn.now);
+                        let conn = self.connections.insert_with(|_| new);
+                        site.conn = Some(conn);
+                        turn.actions.push(Action::Open { conn, address });
+                    }
+                }
             }
             Some(conn) if self.connections[conn].is_ready() => {
                 let connection = &mut self.connections[conn];
@@ -520,12 +531,17 @@ impl Lookups {
         // It may have been closed already.
         let Some(connection) = self.connections.get(conn) else { return };
         let (target, has_answered) = (Arc::clone(&connection.target), connection.has_answered);
-        self.close_of(turn, &target, Level::Warning, why);
-        let retry = turn.settings.global.servers.server_login_retry.min(limits::LOOKUP_RETRY);
+        let host = Address::clone(&connection.address);
+        let level = if loss == Loss::Left { Level::Log } else { Level::Warning };
+        self.close_of(turn, &target, level, why);
+        let retry = retry(turn.settings);
         let site = self.sites.get_mut(&target).expect("a connection has its site");
         site.waiting.unsend();
-        site.next_host = site.next_host.wrapping_add(1);
+        if loss != Loss::Left {
+            site.lost.push(host);
+        }
         site.health = match loss {
+            Loss::Left => Health::Fine,
             // A connection that has worked may have been closed by an administrator: another may be had at once.
             Loss::Broken if has_answered => Health::Fine,
             Loss::Broken | Loss::Down => Health::Down(turn.now + retry),
@@ -582,6 +598,13 @@ enum Loss {
     Down,
     /// The database refuses `auth_user`: that is for an administrator.
     Refused,
+    /// Another host is better.
+    Left,
+}
+
+/// How long after a failure the next connection is opened.
+fn retry(settings: &Settings) -> Duration {
+    settings.global.servers.server_login_retry.min(limits::LOOKUP_RETRY)
 }
 
 /// Errors at the login that do not pass: credentials, no such database, no right to connect.

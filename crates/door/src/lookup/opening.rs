@@ -46,15 +46,19 @@ impl Lookups {
     /// Takes new settings, `old` those of TLS before: a lookup database that is another one now, or has to be reached in another way,
     /// is asked anew.
     pub(crate) fn configure(&mut self, turn: &mut Turn<'_>, old: &TlsSettings) {
+        self.upstreams.configure(turn.settings);
         for target in self.sites.keys().cloned().collect::<Vec<_>>() {
             let site = &self.sites[&target];
             let found = turn.settings.database(&target.database);
-            let is_same = found.is_some_and(|found| {
-                is_same_place(&found, &site.database)
-                    && secret_of(&target, &found, turn.settings) == site.secret
+            let is_same = found.as_ref().is_some_and(|found| {
+                is_same_place(found, &site.database)
+                    && secret_of(&target, found, turn.settings) == site.secret
                     && found.hosts.iter().all(|address| is_alike(&turn.settings.global.tls, old, address))
             });
-            if is_same && !self.is_left(turn, site) {
+            let is_left = self.is_left(turn, site);
+            if let Some(found) = found.filter(|_| is_same && !is_left) {
+                // It may want another role.
+                self.sites.get_mut(&target).expect("it was there").database = found;
                 self.arm(turn, &target);
                 continue;
             }

@@ -1,10 +1,13 @@
-//! Lookups against a model PostgreSQL whose users change their passwords, which breaks, hangs, and goes down: nobody is judged by
-//! a secret that was changed before the login came, unless the database could not be reached; and each login gets one
-//! outcome, in time.
+//! Lookups against a model PostgreSQL of three hosts whose users change their passwords, which breaks, hangs, goes down, and fails over: nobody is
+//! judged by a secret that was changed before the login came, unless the database could not be reached; each login gets one outcome, in
+//! time; and no connection stands to a primary of before, or to a host of another system, once that is known.
 
 use std::collections::BTreeMap;
 
-use connections::databases::{Address, Host};
+use connections::databases::{Address, Host, TargetSessionAttrs};
+use machine::primaries::Origin;
+use machine::upstreams::{HostRole, HostState, Observed, Upstream};
+use settings::SplitBrain;
 use units::limits::LOOKUP_WAIT;
 use wire::backend::{self, Authentication, BackendKeyData, Column, Status, oid};
 use wire::frontend::{Startup, parse_startup, tag};
@@ -30,6 +33,7 @@ struct Version {
 /// A connection, as the model PostgreSQL sees it.
 #[derive(Debug, Default)]
 struct Peer {
+    port: u16,
     is_open: bool,
     inbox: Vec<u8>,
     has_logged_in: bool,
@@ -55,6 +59,18 @@ struct World {
     hangs: bool,
     trouble_at: Option<Time>,
     counts: Counts,
+    /// What the coordinator knows.
+    owner: Upstreams,
+    timeline: u32,
+    /// Hosts that nobody may be looked up at.
+    barred: Vec<u16>,
+}
+
+/// The ports of the hosts.
+const HOSTS: [u16; 3] = [5432, 5433, 5434];
+
+fn host(port: u16) -> Arc<Address> {
+    Arc::new(Address { host: Host::Ip([127, 0, 0, 1].into()), port })
 }
 
 #[derive(Debug, Default)]
@@ -64,6 +80,7 @@ struct Counts {
     unreachable: u32,
     expired: u32,
     again: u32,
+    barred: u32,
 }
 
 impl World {
@@ -75,11 +92,16 @@ impl World {
         settings.global.login.auth_query = "q".to_owned();
         settings.global.login.auth_cache_ttl = Some(TTL);
         settings.global.servers.server_idle_timeout = Some(Duration::from_secs(3));
-        let hosts = vec![Address { host: Host::Ip([127, 0, 0, 1].into()), port: 5432 }];
-        settings.databases.insert("d".to_owned(), Arc::new(Database::new("d", hosts)));
+        let hosts = HOSTS.iter().map(|port| Address::clone(&host(*port))).collect();
+        let mut database = Database::new("d", hosts);
+        database.target_session_attrs = TargetSessionAttrs::Primary;
+        settings.databases.insert("d".to_owned(), Arc::new(database));
         let first = Version { from: Time::ZERO, password: Some("first".to_owned()), valid_until: None };
         World {
-            lookups: Lookups::new(DoorId(0)),
+            lookups: Lookups::new(DoorId(0), &settings),
+            owner: Upstreams::new(&settings),
+            timeline: 1,
+            barred: Vec::new(),
             settings,
             random: Random::seeded(1),
             dice: Random::seeded(seed),
@@ -103,7 +125,10 @@ impl World {
         let list = self.actions.take();
         for action in &list {
             match action {
-                Action::Open { conn, .. } => _ = self.peers.insert(*conn, Peer::default()),
+                Action::Open { conn, address } => {
+                    assert!(!self.barred.contains(&address.port), "users are looked up at {address}");
+                    self.peers.insert(*conn, Peer { port: address.port, ..Peer::default() });
+                }
                 Action::Close { conn, .. } => _ = self.peers.remove(conn),
                 Action::Send { conn, piece } => {
                     let bytes = self.actions.bytes(*piece, &[]).to_vec();
@@ -284,6 +309,54 @@ impl World {
         }
     }
 
+    /// The prober has asked a host. `origin`: its system and timeline, if it has answered.
+    fn observe(&mut self, port: u16, state: HostState, origin: Option<(u64, u32)>) {
+        self.now = self.now + Duration::from_micros(1);
+        let (host, now) = (host(port), self.now);
+        if let (Some((system, timeline)), HostState::Alive { role: Some(role) }) = (origin, state) {
+            let origin = Origin { role, system: Some(system), timeline: Some(timeline), started: None };
+            self.owner.note_origin(&host, origin);
+        }
+        self.owner.note(&Observed { host: Arc::clone(&host), upstream: Upstream::new(now, state) });
+        for decision in self.owner.decide(now, &host, SplitBrain::Hold) {
+            self.step(|lookups, turn| lookups.decided(turn, &decision));
+        }
+        let known = self.owner.of(&host);
+        self.step(|lookups, turn| lookups.observed(turn, &known));
+    }
+
+    /// Another host is promoted. The primary of before is a standby now, silent, or still takes writes; and a standby may be of another system.
+    fn fail_over(&mut self) {
+        let alive = |role| HostState::Alive { role: Some(role) };
+        self.barred.clear();
+        for port in HOSTS {
+            self.observe(port, alive(HostRole::Standby), Some((7, self.timeline)));
+        }
+        let turn = self.dice.below(3) as usize;
+        let [old, new, third] = [0, 1, 2].map(|place| HOSTS[(turn + place) % 3]);
+        let before = self.timeline;
+        self.observe(old, alive(HostRole::Primary), Some((7, before)));
+        self.timeline += 1;
+        let fate = self.dice.below(3);
+        if fate > 0 {
+            self.observe(old, HostState::Silent, None);
+        } else {
+            self.observe(old, alive(HostRole::Standby), Some((7, before)));
+        }
+        self.observe(new, alive(HostRole::Primary), Some((7, self.timeline)));
+        if fate > 1 {
+            self.observe(old, alive(HostRole::Primary), Some((7, before)));
+            self.barred.push(old);
+        }
+        if self.dice.below(2) == 0 {
+            self.observe(third, alive(HostRole::Standby), Some((8, 1)));
+            self.barred.push(third);
+        }
+        self.counts.barred += self.barred.len() as u32;
+        let wrong = self.peers.values().find(|peer| self.barred.contains(&peer.port));
+        assert!(wrong.is_none(), "{wrong:?} is still there: {:?}", self.barred);
+    }
+
     fn recover(&mut self) {
         if self.is_down || self.hangs {
             self.trouble_at = Some(self.now);
@@ -318,6 +391,7 @@ impl World {
                 6 => self.change_user(),
                 7 if self.dice.below(12) == 0 => self.trouble(),
                 8 if self.dice.below(6) == 0 => self.recover(),
+                8 if self.dice.below(4) == 0 => self.fail_over(),
                 9 | 10 => self.wait(),
                 _ => self.serve_some(),
             }
@@ -386,14 +460,15 @@ fn no_login_is_judged_by_what_was_true_before_it_came() {
         let mut world = World::new(seed);
         let run = std::panic::AssertUnwindSafe(|| world.run(600));
         assert!(std::panic::catch_unwind(run).is_ok(), "SEED={seed} cargo test -p door random_worlds");
-        let Counts { fresh, remembered, unreachable, expired, again } = world.counts;
+        let Counts { fresh, remembered, unreachable, expired, again, barred } = world.counts;
         all.fresh += fresh;
         all.remembered += remembered;
         all.unreachable += unreachable;
         all.expired += expired;
         all.again += again;
+        all.barred += barred;
     }
     println!("{all:?}");
-    let seen = [all.fresh, all.remembered, all.unreachable, all.expired, all.again];
+    let seen = [all.fresh, all.remembered, all.unreachable, all.expired, all.again, all.barred];
     assert!(seen.iter().all(|count| *count > 0) || std::env::var("SEED").is_ok(), "{all:?}");
 }
