@@ -9,6 +9,7 @@ mod hostile;
 mod hosts;
 mod lost_blocks;
 mod managers;
+mod others_at_the_primary;
 mod outcomes;
 mod patroni;
 mod roles;
