@@ -167,10 +167,17 @@ impl Database {
         self.dbname.as_deref().unwrap_or(&self.name)
     }
 
-    /// Whether servers that were opened for the entry `old` cannot serve this one.
+    /// Whether a server that was opened for the entry `old`, at this host, cannot serve this one.
+    #[must_use]
+    pub fn needs_another_server(&self, old: &Database, host: &Address) -> bool {
+        !self.hosts.contains(host) || self.needs_other_servers(old)
+    }
+
+    /// Whether no server that was opened for the entry `old` can serve this one. Where a host was added or removed, those at the others can.
     #[must_use]
     pub fn needs_other_servers(&self, old: &Database) -> bool {
-        self.hosts != old.hosts
+        let shares_hosts = self.hosts == old.hosts || self.hosts.iter().any(|host| old.hosts.contains(host));
+        !shares_hosts
             || self.target_session_attrs != old.target_session_attrs
             || self.dbname != old.dbname
             || self.forced_user != old.forced_user

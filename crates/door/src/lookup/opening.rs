@@ -55,7 +55,10 @@ impl Lookups {
                     && secret_of(&target, found, turn.settings) == site.secret
                     && found.hosts.iter().all(|address| is_alike(&turn.settings.global.tls, old, address))
             });
-            let is_left = self.is_left(turn, site);
+            let is_listed = |conn: ConnId| {
+                found.as_ref().is_some_and(|found| found.hosts.contains(&self.connections[conn].address))
+            };
+            let is_left = self.is_left(turn, site) || !site.conn.is_none_or(is_listed);
             if let Some(found) = found.filter(|_| is_same && !is_left) {
                 // It may want another role.
                 self.sites.get_mut(&target).expect("it was there").database = found;

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use connections::databases::{Address, CONSOLE_DATABASE, Database};
+use connections::databases::{CONSOLE_DATABASE, Database};
 use machine::Settings;
 use settings::AUTH_QUERY;
 
@@ -66,12 +66,9 @@ impl Route {
     }
 }
 
-/// Whether a connection to one of them is as good as one to the other.
-pub(super) fn is_same_place(a: &Database, b: &Database) -> bool {
-    let place = |database: &Database| -> (Vec<Address>, String) {
-        (database.hosts.clone(), database.name_at_server().to_owned())
-    };
-    place(a) == place(b)
+/// Whether a connection for the entry `old` is as good as one for `new`, if its host is still listed.
+pub(super) fn is_same_place(new: &Database, old: &Database) -> bool {
+    new.name_at_server() == old.name_at_server() && new.hosts.iter().any(|host| old.hosts.contains(host))
 }
 
 #[cfg(test)]

@@ -154,6 +154,16 @@ impl Plan {
         }
     }
 
+    /// The changes of a reload for hosts: they are listed in the other order. From a stream of its own too.
+    pub(super) fn reload_hosts(&self, settings: &mut Settings) {
+        let mut random = Random::new(self.seed ^ self.past.len() as u64 ^ 0x6f72_6465_7200);
+        for database in settings.databases.values_mut().chain(&mut settings.fallback) {
+            if random.chance(500) {
+                Arc::make_mut(database).hosts.reverse();
+            }
+        }
+    }
+
     /// Whether a host is a standby; `None`: hosts have no roles.
     #[must_use]
     pub fn is_standby(&self, place: Place) -> Option<bool> {

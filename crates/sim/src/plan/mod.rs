@@ -288,6 +288,7 @@ impl Plan {
         if settings.own_peer_id().is_some() && random.chance(300) {
             draw_siblings(random, &mut settings);
         }
+        self.reload_hosts(&mut settings);
         self.reload_promises(&mut settings);
         self.set.apply(&mut settings);
         self.past.push(std::mem::replace(&mut self.settings, Arc::new(settings)));

@@ -82,7 +82,7 @@ pub(crate) fn judge(servers: &mut Servers, pools: &Pools, plan: &Plan, conn: Con
     let pool = &pools[server.pool()];
     if pool.is_removed() {
         server.end_mut().close_when_released(CloseReason::DatabaseRemoved);
-    } else if pool.database().needs_other_servers(server.identity().opened_for())
+    } else if pool.database().needs_another_server(server.identity().opened_for(), server.identity().host())
         || server.identity().reconnects() != pool.rules().orders().reconnects
     {
         server.end_mut().close_when_released(CloseReason::DatabaseChanged);

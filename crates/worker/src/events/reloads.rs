@@ -88,6 +88,7 @@ fn reload_pool(
     let (ordered, asked_for_base) = (pool.rules().orders(), server_login::asks_for_base(pool, before));
     let concerned = are_concerned(pool, found.as_deref(), &step.plan.settings);
     let changed = concerned || other_password;
+    let has_other_hosts = found.as_ref().is_some_and(|found| found.hosts != pool.database().hosts);
     if let Some(found) = found {
         pool.take_entry(found);
     }
@@ -109,6 +110,9 @@ fn reload_pool(
         };
         closed_servers::retire_servers(sessions, servers, pools, step, own, |_| true, &why);
     } else {
+        if has_other_hosts {
+            leave_removed_hosts(sessions, servers, pools, step, id, &own);
+        }
         retire_outdated(sessions, servers, pools, step, id, own, (before, asked_for_base));
     }
     if orders::is_killed(pools, step.plan, id, ordered) {
@@ -217,6 +221,24 @@ fn servers_by_pool(servers: &Servers) -> BTreeMap<PoolId, Vec<ConnId>> {
 fn are_concerned(pool: &Pool, entry: Option<&Database>, settings: &Settings) -> bool {
     let reconnects = settings.orders.of(&pool.key().database).reconnects != pool.rules().orders().reconnects;
     reconnects || entry.is_none_or(|entry| entry.needs_other_servers(pool.database()))
+}
+
+/// Hosts were added to the pool's database, or removed. Servers at the others stay.
+fn leave_removed_hosts(
+    sessions: &Sessions,
+    servers: &mut Servers,
+    pools: &mut Pools,
+    step: &mut Step<'_>,
+    id: PoolId,
+    own: &[ConnId],
+) {
+    let pool = &mut pools[id];
+    // It was of the hosts before.
+    pool.opening_mut().end_pause(step.now);
+    let database = Arc::clone(pool.database());
+    let is_removed = |server: &Server| !database.hosts.contains(server.identity().host());
+    let why = CloseReason::DatabaseChanged;
+    closed_servers::retire_servers(sessions, servers, pools, step, own.iter().copied(), is_removed, &why);
 }
 
 /// Of a pool's servers those are closed that would be encrypted in another way now, whose host has left the address that they are connected to,
