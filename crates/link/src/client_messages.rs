@@ -7,7 +7,7 @@
 
 use units::limits;
 use wire::backend::Status;
-use wire::frontend::{BindNames, Parse, tag};
+use wire::frontend::{BindNames, Parse, Query, tag};
 use wire::{HEADER_LEN, Header};
 
 use crate::end_reason::EndReason;
@@ -259,8 +259,11 @@ fn dispatch(requests: &mut Requests<'_>, header: Header, at_hand: &[u8], in_stre
                 Renamed::No => requests.queries += 1,
                 renamed => return Ok(renamed == Renamed::Yes),
             }
-            if is_first && untouched::may_be_begin(requests.caches.said.access) {
-                untouched::note(requests.link.server, &at_hand[HEADER_LEN..at_hand.len() - 1]);
+            if is_first
+                && untouched::may_be_begin(requests.caches.said.access)
+                && let Some(query) = Query::unchecked(&at_hand[HEADER_LEN..])
+            {
+                untouched::note(requests.link.server, query.text);
             }
         }
         tag::EXECUTE if !following::execute(requests, at_hand) => return Ok(false),
