@@ -434,6 +434,7 @@ impl Primaries {
             let epoch = known.epoch;
             // One of those that accept writes has refused a connection: that ends no dispute.
             if !may_be_back && let Some(why) = decide(now, known, candidates, observed, policy) {
+                pass_over_absent(known, hosts, (&self.origins, &self.hints), observed);
                 if known.epoch != epoch && epoch > 0 {
                     self.hints.retain(|host, _| !hosts.contains(host));
                 }
@@ -458,9 +459,11 @@ fn find_foreign(hosts: &[Address], known: &mut Primary, origins: &BTreeMap<Addre
     if found == known.foreign {
         return None;
     }
-    let new = found.iter().filter(|host| !known.foreign.contains(host)).cloned().collect();
+    let new: Box<[_]> = found.iter().filter(|host| !known.foreign.contains(host)).cloned().collect();
     known.foreign = found;
-    Some(Why::Foreign { hosts: new })
+    // One of several is repaired: the others still are.
+    let hosts = if new.is_empty() { known.foreign.clone().into() } else { new };
+    Some(Why::Foreign { hosts })
 }
 
 /// The hosts that report themselves as the primary. A server with two addresses counts once, by that of the `incumbent`, or else by the first.
@@ -589,7 +592,13 @@ fn decide(
         named.pass_over_others(known, &candidates);
         return Some(why);
     }
-    candidates.retain(|candidate| candidate.may_follow(latest) && !known.passes_over(candidate));
+    let demoted: Vec<&Candidate> = candidates.iter().filter(|candidate| candidate.is_demoted()).collect();
+    pass_over(known, &demoted);
+    // Of two that accepted writes, one does not any more: the other one may be on the same timeline.
+    let follows = |candidate: &Candidate| {
+        candidate.may_follow(latest) || is_disputed && !candidate.is_older(latest) && candidate.timeline.is_some()
+    };
+    candidates.retain(|candidate| follows(candidate) && !candidate.is_demoted() && !known.passes_over(candidate));
     let highest = candidates.iter().map(|candidate| candidate.timeline).max()?;
     let mut best = candidates.iter().filter(|candidate| candidate.timeline == highest);
     match (best.next(), best.next()) {
@@ -618,6 +627,23 @@ fn pass_over(known: &mut Primary, others: &[&Candidate]) {
     }
 }
 
+/// The same for hosts that are down at that moment, and may come back as they were.
+fn pass_over_absent(
+    known: &mut Primary,
+    hosts: &[Address],
+    (origins, hints): Known<'_>,
+    observed: &dyn Fn(&Address) -> Upstream,
+) {
+    let is_named = |host: &Address| hints.get(host).is_some_and(|hint| hint.is_primary && hint.is_by_console);
+    let Some(chosen) = known.host().filter(|host| is_named(host)).cloned() else { return };
+    let is_down = |host: &&Address| !matches!(observed(host).state, HostState::Alive { .. });
+    for host in hosts.iter().filter(|host| **host != *chosen).filter(is_down) {
+        let Some(timeline) = origins.get(host).and_then(|origin| origin.timeline) else { continue };
+        known.passed_over.retain(|(other, _)| **other != *host);
+        known.passed_over.push((Arc::new(host.clone()), Some(timeline)));
+    }
+}
+
 fn lost(before: Upstream) -> Loss {
     match before.state {
         HostState::Failed { .. } => Loss::Failed,
@@ -630,6 +656,7 @@ fn lost(before: Upstream) -> Loss {
 fn choose(now: Time, known: &mut Primary, chosen: &Candidate) {
     let system = chosen.system.or(known.system);
     let later_than = chosen.above.max(known.timeline).max(known.later_than);
+    known.passed_over.retain(|(host, _)| *host != chosen.host);
     *known = Primary {
         writes: Writes::At(Arc::clone(&chosen.host)),
         epoch: known.epoch + 1,
@@ -639,7 +666,7 @@ fn choose(now: Time, known: &mut Primary, chosen: &Candidate) {
         timeline: chosen.timeline,
         later_than,
         foreign: std::mem::take(&mut known.foreign),
-        passed_over: Vec::new(),
+        passed_over: std::mem::take(&mut known.passed_over),
     };
 }
 

@@ -407,3 +407,50 @@ fn without_a_prober_the_primary_of_before_keeps_the_writes_while_it_is_alive() {
     assert_eq!(scene.observe(1, HostState::Failed { until: Time(99) }).decision(), (Some(2), 2));
     assert_eq!(scene.observe(1, alive(HostRole::Primary)).decision(), (Some(2), 2));
 }
+
+#[test]
+fn a_dispute_on_one_timeline_ends_when_one_of_the_two_is_a_standby() {
+    for ends in [2, 3] {
+        let other = 5 - ends;
+        let mut scene = hold();
+        scene.primary(1, 1).standby(2, 1).standby(3, 1).lose(1).primary(2, 2);
+        assert_eq!(scene.primary(3, 2).decision(), (None, 2), "each was promoted by itself");
+        assert_eq!(scene.standby(ends, 2).decision().0, Some(other));
+    }
+}
+
+#[test]
+fn an_administrator_s_choice_outlasts_the_host_that_was_chosen() {
+    let mut scene = hold();
+    scene.primary(1, 1).standby(3, 1).primary(2, 2);
+    scene.hint(1, true);
+    assert_eq!(scene.primary(1, 1).decision().0, Some(1));
+    assert_eq!(scene.lose(1).primary(3, 2).decision().0, Some(3));
+    assert_eq!(scene.primary(2, 2).decision().0, Some(3), "it was passed over");
+}
+
+#[test]
+fn an_administrator_s_choice_counts_against_a_host_that_is_down() {
+    let mut scene = hold();
+    scene.primary(1, 4).standby(2, 4).lose(1);
+    scene.hint(2, true);
+    assert_eq!(scene.primary(2, 4).decision().0, Some(2), "it was restored on that timeline");
+    assert_eq!(scene.primary(1, 4).decision().0, Some(2), "its machine boots");
+}
+
+#[test]
+fn a_host_that_is_said_not_to_be_the_primary_does_not_follow_one_that_is_lost() {
+    let mut scene = hold();
+    scene.primary(1, 1).standby(2, 1).standby(3, 1).lose(1);
+    scene.hint(2, false);
+    assert_eq!(scene.primary(2, 2).decision().0, Some(1), "promoted by mistake");
+    assert_eq!(scene.primary(3, 2).decision().0, Some(3));
+}
+
+#[test]
+fn of_two_hosts_of_another_system_the_one_that_is_left_is_named() {
+    let mut scene = hold();
+    scene.primary(1, 1).answers(2, HostRole::Standby, 8, 1).answers(3, HostRole::Standby, 8, 1);
+    scene.standby(2, 1);
+    assert_eq!(scene.said, "not used, since they belong to another database system than the primary: db:3");
+}

@@ -18,6 +18,7 @@ use machine::upstreams::{HostRole, HostState, Observed, Upstreams};
 use units::Time;
 
 use super::end::LookupEnd;
+use super::target::Target;
 use super::{Lookups, Loss, Site, Turn};
 
 /// What is known of a host, the best first.
@@ -57,18 +58,23 @@ pub(super) fn choose(site: &mut Site, upstreams: &Upstreams, now: Time) -> Optio
     let Site { database, lost, .. } = site;
     let standing = |host: &&Address| Standing::of(database, host, upstreams, now);
     let candidates: Vec<&Address> = database.hosts.iter().filter(|host| standing(host) != Standing::Never).collect();
-    if candidates.iter().all(|host| lost.contains(host)) {
+    if candidates.iter().all(|host| was_lost(lost, host, now)) {
         lost.clear();
     }
     // The first of the best.
-    let best = candidates.into_iter().min_by_key(|host| (lost.contains(host), standing(host)));
+    let best = candidates.into_iter().min_by_key(|host| (was_lost(lost, host, now), standing(host)));
     best.map(|host| Arc::new(host.clone()))
+}
+
+/// Whether a connection to a host was lost lately.
+fn was_lost(lost: &[(Address, Time)], host: &Address, now: Time) -> bool {
+    lost.iter().any(|(other, until)| other == host && now < *until)
 }
 
 /// Whether the connection of a site is left for a better host; why, if so.
 fn is_left(site: &Site, host: &Address, upstreams: &Upstreams, now: Time) -> Option<LookupEnd> {
     let standing = |host: &Address| Standing::of(&site.database, host, upstreams, now);
-    let is_right = |other: &Address| standing(other) == Standing::Right && !site.lost.contains(other);
+    let is_right = |other: &Address| standing(other) == Standing::Right && !was_lost(&site.lost, other, now);
     match standing(host) {
         Standing::Never => Some(LookupEnd::WrongHost),
         Standing::Other if site.database.hosts.iter().any(is_right) => Some(LookupEnd::WrongHost),
@@ -82,7 +88,7 @@ impl Lookups {
     pub(crate) fn observed(&mut self, turn: &mut Turn<'_>, observed: &Observed) {
         self.upstreams.note(observed);
         if matches!(self.upstreams.get(&observed.host).state, HostState::Alive { .. }) {
-            self.sites.values_mut().for_each(|site| site.lost.retain(|host| *host != *observed.host));
+            self.sites.values_mut().for_each(|site| site.lost.retain(|(host, _)| *host != *observed.host));
         }
         self.leave_hosts(turn);
     }
@@ -100,6 +106,16 @@ impl Lookups {
             }
         }
         self.leave_hosts(turn);
+    }
+
+    /// Somebody is to be looked up: where the connection of the site stands to another host than the right one, that may have failed once, and is there.
+    pub(super) fn leave_host(&mut self, turn: &mut Turn<'_>, target: &Arc<Target>) {
+        let Lookups { sites, connections, upstreams, .. } = self;
+        let Some(site) = sites.get(target) else { return };
+        let Some(conn) = site.conn.filter(|conn| connections[*conn].is_at_rest()) else { return };
+        if let Some(why) = is_left(site, &connections[conn].address, upstreams, turn.now) {
+            self.lost(turn, conn, &why, Loss::Left);
+        }
     }
 
     /// Closes the connections to hosts that are left. What they have not answered is asked elsewhere.

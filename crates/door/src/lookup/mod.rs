@@ -143,8 +143,8 @@ struct Site {
     waiting: Waiting,
     conn: Option<ConnId>,
     health: Health,
-    /// The hosts at which a connection was lost since each of them was tried last.
-    lost: Vec<Address>,
+    /// The hosts at which a connection was lost since each of them was tried last, and until when the others come before them.
+    lost: Vec<(Address, Time)>,
     used_at: Time,
     /// Its entry in [`Lookups::due`].
     due: Option<Time>,
@@ -226,6 +226,7 @@ impl Lookups {
         if is_down && let Some(outcome) = self.remembered(turn, &target, user) {
             return Begun::Now(outcome);
         }
+        self.leave_host(turn, &target);
         let site = self.sites.get_mut(&target).expect("there is room for it");
         site.waiting.join(since + patience(turn.settings, database), user, login);
         self.advance(turn, &target);
@@ -306,13 +307,15 @@ impl Lookups {
 
     /// Opens the connection of a site, or sends what waits, as far as that is possible now.
     fn advance(&mut self, turn: &mut Turn<'_>, target: &Arc<Target>) {
-        let retry = retry(turn.settings);
         // It may have been removed by a reload.
         let Some(site) = self.sites.get_mut(target) else { return };
         match site.conn {
             None if site.waiting.has_pending() && site.health.retry_at() <= turn.now => {
                 match hosts::choose(site, &self.upstreams, turn.now) {
-                    None => site.health = Health::Down(turn.now + retry),
+                    None => {
+                        site.health = Health::Down(turn.now + limits::LOOKUP_RETRY);
+                        self.answer_meanwhile(turn, target);
+                    }
                     Some(address) => {
                         let (to, tls) = (Arc::clone(&address), &turn.settings.global.tls);
                         let new = Connection::new(Arc::clone(target), to, tls, turn.now);
@@ -534,11 +537,13 @@ impl Lookups {
         let host = Address::clone(&connection.address);
         let level = if loss == Loss::Left { Level::Log } else { Level::Warning };
         self.close_of(turn, &target, level, why);
-        let retry = retry(turn.settings);
+        let retry = turn.settings.global.servers.server_login_retry.min(limits::LOOKUP_RETRY);
         let site = self.sites.get_mut(&target).expect("a connection has its site");
         site.waiting.unsend();
-        if loss != Loss::Left {
-            site.lost.push(host);
+        if loss != Loss::Left && !(loss == Loss::Broken && has_answered) {
+            let pause = turn.settings.global.servers.server_login_retry.max(limits::LOOKUP_RETRY);
+            site.lost.retain(|(other, until)| *other != host && turn.now < *until);
+            site.lost.push((host, turn.now + pause));
         }
         site.health = match loss {
             Loss::Left => Health::Fine,
@@ -547,19 +552,25 @@ impl Lookups {
             Loss::Broken | Loss::Down => Health::Down(turn.now + retry),
             Loss::Refused => Health::Refusing(turn.now + retry),
         };
+        self.answer_meanwhile(turn, &target);
+        self.advance(turn, &target);
+    }
+
+    /// A site cannot be asked now: logins that wait get what was said earlier, if anything was.
+    fn answer_meanwhile(&mut self, turn: &Turn<'_>, target: &Arc<Target>) {
+        let Some(site) = self.sites.get(target) else { return };
         let health = site.health;
         for (login, user) in site.waiting.all() {
             let outcome = match health {
                 Health::Fine => None,
-                Health::Down(_) => self.remembered(turn, &target, &user),
+                Health::Down(_) => self.remembered(turn, target, &user),
                 Health::Refusing(_) => Some(Outcome::Wrong),
             };
             if let Some(outcome) = outcome {
-                self.sites.get_mut(&target).expect("a connection has its site").waiting.leave(login);
+                self.sites.get_mut(target).expect("it was there").waiting.leave(login);
                 self.outcomes.push_back((login, outcome));
             }
         }
-        self.advance(turn, &target);
     }
 
     /// Closes the connection of a site, if it has one. The server is told so if nothing is wrong.
@@ -600,11 +611,6 @@ enum Loss {
     Refused,
     /// Another host is better.
     Left,
-}
-
-/// How long after a failure the next connection is opened.
-fn retry(settings: &Settings) -> Duration {
-    settings.global.servers.server_login_retry.min(limits::LOOKUP_RETRY)
 }
 
 /// Errors at the login that do not pass: credentials, no such database, no right to connect.

@@ -207,7 +207,7 @@ impl Opening {
             (TargetSessionAttrs::ReadWrite | TargetSessionAttrs::Primary, None) => Fit::Unknown,
             // One of before that has been frozen, and wakes up.
             (TargetSessionAttrs::PreferStandby | TargetSessionAttrs::ReadOnly, Some(HostRole::Primary))
-                if is_known && upstreams.primary(&database.hosts).is_some_and(|primary| **primary != *host) =>
+                if upstreams.primary(&database.hosts).is_some_and(|primary| **primary != *host) =>
             {
                 Fit::Unfit
             }

@@ -316,6 +316,7 @@ pub(crate) fn judge(servers: &mut Servers, pools: &Pools, step: &Step<'_>, conn:
         return Some(wrong_role("the host belongs to another database system", true, attrs));
     }
     if attrs == TargetSessionAttrs::PreferStandby
+        && !is_left(pools, server)
         && !pool.opening().has_standby(&database, host, &pools.upstreams, step.now)
     {
         return None;
@@ -328,6 +329,9 @@ pub(crate) fn judge(servers: &mut Servers, pools: &Pools, step: &Step<'_>, conn:
         HostRole::Standby => Some(wrong_role("the host is a standby", true, attrs)),
         HostRole::Primary if attrs == TargetSessionAttrs::ReadWrite => {
             Some(wrong_role("sessions are read-only by default", false, attrs))
+        }
+        HostRole::Primary if is_left(pools, server) && attrs != TargetSessionAttrs::Standby => {
+            Some(wrong_role("another host is the primary", true, attrs))
         }
         // Whether sessions are read-only may differ from user to user.
         HostRole::Primary => Some(wrong_role("the host is the primary", attrs != TargetSessionAttrs::ReadOnly, attrs)),
