@@ -92,10 +92,10 @@ impl Hosts<'_> {
     /// This process takes the place of another one, and takes over its decisions. Each is made again by the observations here.
     pub(crate) fn inherit(&mut self, decided: Vec<(Vec<Address>, Primary)>) {
         for (hosts, primary) in decided {
-            // No database here has this list, or the same is decided.
-            let Some(decision) = self.upstreams.inherit(&hosts, primary) else { continue };
-            self.post(&decision);
-            hosts.iter().for_each(|host| self.decide(host));
+            for decision in self.upstreams.inherit(&hosts, &primary) {
+                self.post(&decision);
+                decision.hosts.iter().for_each(|host| self.decide(host));
+            }
         }
     }
 

@@ -386,19 +386,34 @@ impl Primaries {
         self.hints.insert(host.clone(), KnownHint { is_primary: *is_primary, until: now + holds, is_by_console });
     }
 
-    /// Takes a decision of the process whose place this one takes: it has seen promotions that this one has not. The result is `None` if no database
-    /// here has this list, or nothing was decided there.
-    pub fn inherit(&mut self, hosts: &[Address], primary: Primary) -> Option<Decision> {
-        let (list, known) = self.decided.iter_mut().find(|(list, _)| ***list == *hosts)?;
-        // Observations here may show a promotion that was not seen there.
-        let is_later = matches!((known.timeline, primary.timeline), (Some(own), Some(other)) if own > other);
-        if primary.writes == Writes::Unknown || *known == primary || is_later {
-            return None;
+    /// Takes a decision of the process whose place this one takes: it has seen promotions that this one has not. Where hosts were added or removed
+    /// meanwhile, it counts as it does after a reload. The result is the decisions that have changed.
+    pub fn inherit(&mut self, hosts: &[Address], primary: &Primary) -> Vec<Decision> {
+        let has_same = self.decided.contains_key(hosts);
+        let mut decisions = Vec::new();
+        for (list, known) in &mut self.decided {
+            let inherited = if **list == *hosts {
+                primary.clone()
+            } else if has_same || !list.iter().any(|host| hosts.contains(host)) {
+                continue;
+            } else if primary.incumbent().is_some_and(|host| list.contains(host)) {
+                primary.clone()
+            } else if *known == Primary::default() {
+                primary.without_host()
+            } else {
+                continue;
+            };
+            // Observations here may show more than was seen there.
+            let is_later = matches!((known.timeline, inherited.timeline), (Some(own), Some(other)) if own > other);
+            let is_less = inherited.writes == Writes::Unknown && known.writes != Writes::Unknown;
+            if *known == inherited || is_later || is_less {
+                continue;
+            }
+            known.clone_from(&inherited);
+            decisions.push(Decision { hosts: Arc::clone(list), primary: inherited, why: Why::Settled });
         }
-        known.clone_from(&primary);
-        let decision = Decision { hosts: Arc::clone(list), primary, why: Why::Settled };
         self.note_disputes();
-        Some(decision)
+        decisions
     }
 
     /// Follows a decision of the coordinator's. The settings here may be older than those there. Whether it is another one.

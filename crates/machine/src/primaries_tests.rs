@@ -381,13 +381,33 @@ fn an_upgrade_keeps_the_decision() {
     let mut new = hold();
     new.primary(1, 1).primary(2, 2);
     assert_eq!(new.decision(), (None, 1), "it has not seen that host 1 was frozen");
-    let decision = new.primaries.inherit(&hosts, known.clone()).expect("the list is here");
-    assert_eq!((decision.primary, new.primary(1, 1).decision()), (known.clone(), (Some(2), 2)));
-    assert_eq!(new.primaries.inherit(&hosts, known.clone()), None, "it is the same");
-    assert_eq!(new.primaries.inherit(&hosts[..2], known.clone()), None, "no database has this list");
+    let decisions = new.primaries.inherit(&hosts, &known);
+    assert_eq!((&decisions[0].primary, new.primary(1, 1).decision()), (&known, (Some(2), 2)));
+    assert_eq!(new.primaries.inherit(&hosts, &known), [], "it is the same");
+    assert_eq!(new.primaries.inherit(&[4, 5].map(address), &known), [], "no database has one of these hosts");
     new.lose(2).primary(3, 3);
-    assert_eq!(new.primaries.inherit(&hosts, known), None, "a later promotion was seen here");
-    assert_eq!(new.primaries.inherit(&hosts, Primary::default()), None, "nothing was decided");
+    assert_eq!(new.primaries.inherit(&hosts, &known), [], "a later promotion was seen here");
+    assert_eq!(new.primaries.inherit(&hosts, &Primary::default()), [], "nothing was decided");
+}
+
+#[test]
+fn an_upgrade_with_other_hosts_keeps_the_decision() {
+    let mut old = hold();
+    old.primary(1, 1).lose(1).primary(2, 2).primary(1, 1);
+    let known = old.primaries.of(&[1, 2, 3].map(address)).expect("the list").clone();
+    // A host was taken out of the list; another one was listed before.
+    for hosts in [vec![1, 2], vec![3, 2, 1], vec![1, 2, 4]] {
+        let mut new = hold();
+        new.primary(1, 1);
+        let decisions = new.primaries.inherit(&hosts.iter().copied().map(address).collect::<Vec<_>>(), &known);
+        assert_eq!((decisions.len(), new.primary(1, 1).decision()), (1, (Some(2), 2)), "{hosts:?}");
+    }
+    // The primary itself was taken out: none that is out of date takes its place.
+    let mut new = hold();
+    let gone = Primary { writes: Writes::At(Arc::new(address(9))), ..known };
+    assert_eq!(new.primaries.inherit(&[9, 1, 2].map(address), &gone).len(), 1);
+    assert_eq!(new.primary(1, 1).decision().0, None);
+    assert_eq!(new.primary(3, 3).decision().0, Some(3));
 }
 
 #[test]

@@ -135,7 +135,7 @@ impl Upstreams {
     }
 
     /// Takes a decision of the process whose place this one takes. Only the owner does.
-    pub fn inherit(&mut self, hosts: &[Address], primary: Primary) -> Option<Decision> {
+    pub fn inherit(&mut self, hosts: &[Address], primary: &Primary) -> Vec<Decision> {
         self.primaries.inherit(hosts, primary)
     }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use machine::action::Actions;
 use machine::mail::{ToCoordinator, ToDoor, ToWorker};
-use machine::primaries::Writes;
+use machine::primaries::Primary;
 use machine::processes::{Inventory, PoolUse, ToGranter, ToMember};
 use machine::upgrade::DoorTurn;
 use queueing::limiting::{Allowance, Limit};
@@ -28,7 +28,7 @@ impl Coordinator {
         let (permits, pending) = self.limits.hand_over();
         let orders = self.settings.orders.clone();
         let primaries = self.upstreams.primaries().iter().map(|(hosts, primary)| (hosts.to_vec(), primary.clone()));
-        let primaries = primaries.filter(|(_, primary)| primary.writes != Writes::Unknown).collect();
+        let primaries = primaries.filter(|(_, primary)| *primary != Primary::default()).collect();
         let inventory = Inventory { pools: pools.collect(), permits, serial: self.serial, orders, primaries };
         let mut granter = Granter::new(process);
         granter.tell(ToGranter::Begun(inventory), actions);
