@@ -205,11 +205,15 @@ impl Opening {
                 }
             }
             (TargetSessionAttrs::ReadWrite | TargetSessionAttrs::Primary, None) => Fit::Unknown,
-            // One of before that has been frozen, and wakes up.
+            // One of before that has been frozen, and wakes up; or it is restarted as a standby.
             (TargetSessionAttrs::PreferStandby | TargetSessionAttrs::ReadOnly, Some(HostRole::Primary))
                 if upstreams.primary(&database.hosts).is_some_and(|primary| **primary != *host) =>
             {
-                Fit::Unfit
+                if is_known {
+                    Fit::Unfit
+                } else {
+                    Fit::MayHaveChanged
+                }
             }
             (TargetSessionAttrs::PreferStandby, Some(HostRole::Primary)) if is_known => Fit::SecondBest,
             // Its sessions may be read-only by default.
