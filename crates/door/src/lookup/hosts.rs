@@ -111,7 +111,7 @@ impl Lookups {
     /// Somebody is to be looked up: where the connection of the site stands to another host than the right one, that may have failed once, and is there.
     pub(super) fn leave_host(&mut self, turn: &mut Turn<'_>, target: &Arc<Target>) {
         let Lookups { sites, connections, upstreams, .. } = self;
-        let Some(site) = sites.get(target) else { return };
+        let site = &sites[target];
         let Some(conn) = site.conn.filter(|conn| connections[*conn].is_at_rest()) else { return };
         if let Some(why) = is_left(site, &connections[conn].address, upstreams, turn.now) {
             self.lost(turn, conn, &why, Loss::Left);

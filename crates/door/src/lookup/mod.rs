@@ -558,7 +558,7 @@ impl Lookups {
 
     /// A site cannot be asked now: logins that wait get what was said earlier, if anything was.
     fn answer_meanwhile(&mut self, turn: &Turn<'_>, target: &Arc<Target>) {
-        let Some(site) = self.sites.get(target) else { return };
+        let site = &self.sites[target];
         let health = site.health;
         for (login, user) in site.waiting.all() {
             let outcome = match health {
