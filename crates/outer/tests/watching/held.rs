@@ -62,6 +62,13 @@ impl Scene {
         self.rows(session, "WHY", &["reason"]).into_iter().flatten().collect()
     }
 
+    /// The standby has the table t.
+    fn wait_for_table(&self) {
+        eventually("the standby has it", || {
+            self.standby.psql("postgres", "select to_regclass('t')").is_ok_and(|name| name == "t")
+        });
+    }
+
     /// The page in a browser, where there is one: it shows hosts, and these words in front.
     fn browse(&self, words: &str) {
         let Some(chromium) = std::env::var("PGWEIR_CHROMIUM").ok().filter(|path| !path.is_empty()) else {
@@ -81,6 +88,7 @@ fn clients_that_wait_for_a_primary_are_said_with_their_hosts_until_there_is_one(
     let session = page::session(scene.http, "dba", PASSWORD);
     let mut client = scene.client();
     assert_eq!(client.query("create table t (i int)").expect("served").errors, []);
+    scene.wait_for_table();
     let hosts = ["host", "role", "up", "epoch", "timeline", "databases", "why"];
     let row = |values: [&str; 7]| values.map(|value| (!value.is_empty()).then(|| value.to_owned())).to_vec();
     let primary = |host, epoch, timeline| row([host, "primary", "1", epoch, timeline, "shop", "the primary"]);
@@ -134,6 +142,7 @@ fn who_waits_for_the_end_of_a_dispute_is_not_said_to_wait_for_a_transaction_that
     for sql in ["create table t (i int)", "begin", "insert into t values (1)"] {
         assert_eq!(open.query(sql).expect("served").errors, []);
     }
+    scene.wait_for_table();
     assert_eq!(scene.standby.psql("postgres", "select pg_promote()").expect("it is promoted"), "t");
     eventually("nobody writes", || scene.pooler.log().contains("two primaries: clients wait"));
     let waiter = thread::spawn(move || waiting.query("insert into t values (2)").map(|answer| answer.errors));
