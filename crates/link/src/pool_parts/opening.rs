@@ -212,7 +212,7 @@ impl Opening {
                 if is_known {
                     Fit::Unfit
                 } else {
-                    Fit::MayHaveChanged
+                    Fit::Unknown
                 }
             }
             (TargetSessionAttrs::PreferStandby, Some(HostRole::Primary)) if is_known => Fit::SecondBest,
