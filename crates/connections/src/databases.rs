@@ -173,7 +173,7 @@ impl Database {
         !self.hosts.contains(host) || self.needs_other_servers(old)
     }
 
-    /// Whether no server that was opened for the entry `old` can serve this one. Where a host was added or removed, those at the others can.
+    /// Whether no server that was opened for the entry `old` can serve this one. If only some hosts have changed, servers at the other hosts can.
     #[must_use]
     pub fn needs_other_servers(&self, old: &Database) -> bool {
         let shares_hosts = self.hosts == old.hosts || self.hosts.iter().any(|host| old.hosts.contains(host));

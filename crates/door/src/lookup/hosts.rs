@@ -2,7 +2,7 @@
 //!
 //! | [`Standing`] | |
 //! |---|---|
-//! | right | as far as is known |
+//! | right | no reason against it is known |
 //! | other | up, but not what `target_session_attrs` wants: a standby, which may lag behind |
 //! | down | connections fail, or it is silent |
 //! | never | of another database system than the primary, or accepts writes while another one is the primary: a password that was changed may be valid there |
@@ -21,7 +21,7 @@ use super::end::LookupEnd;
 use super::target::Target;
 use super::{Lookups, Loss, Site, Turn};
 
-/// What is known of a host, the best first.
+/// How well a host fits, the best first.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Standing {
     Right,
@@ -98,7 +98,7 @@ impl Lookups {
         if !self.upstreams.follow(decision) {
             return;
         }
-        // What was answered there is not of these users.
+        // Hosts of another system have other users of the same names.
         if matches!(&decision.why, Why::Foreign { hosts } if !hosts.is_empty()) {
             let there = self.sites.iter().filter(|(_, site)| site.database.hosts == *decision.hosts);
             for target in there.map(|(target, _)| Arc::clone(target)).collect::<Vec<_>>() {
@@ -108,7 +108,7 @@ impl Lookups {
         self.leave_hosts(turn);
     }
 
-    /// Somebody is to be looked up: where the connection of the site stands to another host than the right one, that may have failed once, and is there.
+    /// Before a lookup: leaves a host that was only the second best, if a better one can be used again.
     pub(super) fn leave_host(&mut self, turn: &mut Turn<'_>, target: &Arc<Target>) {
         let Lookups { sites, connections, upstreams, .. } = self;
         let site = &sites[target];
@@ -118,7 +118,7 @@ impl Lookups {
         }
     }
 
-    /// Closes the connections to hosts that are left. What they have not answered is asked elsewhere.
+    /// Closes the connections to hosts that are left. Their open lookups are sent again to another host.
     fn leave_hosts(&mut self, turn: &mut Turn<'_>) {
         let Lookups { sites, connections, upstreams, .. } = self;
         let left = sites.values().filter_map(|site| {

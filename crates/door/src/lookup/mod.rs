@@ -556,7 +556,7 @@ impl Lookups {
         self.advance(turn, &target);
     }
 
-    /// A site cannot be asked now: logins that wait get what was said earlier, if anything was.
+    /// A site cannot be asked now: waiting logins get the remembered answer of their user, if there is one.
     fn answer_meanwhile(&mut self, turn: &Turn<'_>, target: &Arc<Target>) {
         let site = &self.sites[target];
         let health = site.health;

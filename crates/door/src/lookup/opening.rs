@@ -60,7 +60,7 @@ impl Lookups {
             };
             let is_left = self.is_left(turn, site) || !site.conn.is_none_or(is_listed);
             if let Some(found) = found.filter(|_| is_same && !is_left) {
-                // It may want another role.
+                // Its `target_session_attrs` may have changed.
                 self.sites.get_mut(&target).expect("it was there").database = found;
                 self.arm(turn, &target);
                 continue;
