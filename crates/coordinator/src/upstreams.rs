@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use connections::databases::Address;
 use machine::Settings;
-use machine::action::Actions;
+use machine::action::{Action, Actions};
 use machine::hint::Hint;
 use machine::mail::{Place, ToDoor, ToWorker};
 use machine::observe::{About, Fact, Level, Topic};
@@ -71,6 +71,9 @@ impl Hosts<'_> {
             if let (Some(host), Why::Successor { .. }) = (decision.primary.host(), &decision.why) {
                 self.logins.begin_ramp(self.now, host);
             }
+        }
+        for host in self.upstreams.contested() {
+            self.actions.push(Action::Probe { host: Arc::clone(host), is_urgent: true });
         }
     }
 

@@ -9,7 +9,7 @@
 //! * another one is chosen only with the proof that it is its successor: the one before does not answer, refuses, or is a standby, and the new one is
 //!   on a later timeline. A host that does not answer changes nothing by itself;
 //! * of two that both accept writes, the one of before keeps them if the other is on an earlier timeline, as a primary is that was frozen and wakes up;
-//!   otherwise `split_brain` decides;
+//!   otherwise `split_brain` decides. Two accept writes only if the one of before was seen after the other: until then it keeps them, and is asked;
 //! * a host of another database system than the primary's is never chosen, nor are its standbys used;
 //! * a hint ([`crate::hint`]) chooses between hosts that accept writes, and never makes a primary of one that does not.
 //!
@@ -86,6 +86,9 @@ pub struct Primary {
     /// been a standby, is on another timeline, or is named itself.
     #[serde(default)]
     passed_over: Vec<(Arc<Address>, Option<u32>)>,
+    /// Since when another host accepts writes, too, while the primary has not been seen: it may be gone.
+    #[serde(skip)]
+    contested: Option<Time>,
 }
 
 impl Primary {
@@ -222,6 +225,8 @@ impl fmt::Display for Decision {
 struct Candidate {
     host: Arc<Address>,
     since: Time,
+    /// When it was seen last.
+    seen_at: Time,
     system: Option<u64>,
     timeline: Option<u32>,
     /// If it was promoted since: the timeline that it was on before.
@@ -344,6 +349,11 @@ impl Primaries {
     #[must_use]
     pub fn of(&self, hosts: &[Address]) -> Option<&Primary> {
         self.decided.get(hosts)
+    }
+
+    /// The primaries of lists in which another host accepts writes, too: each is to be asked whether it still does.
+    pub fn contested(&self) -> impl Iterator<Item = &Arc<Address>> {
+        self.decided.values().filter(|known| known.contested.is_some()).filter_map(Primary::host)
     }
 
     /// All decisions.
@@ -503,6 +513,7 @@ fn candidates(
         found.push(Candidate {
             host: Arc::new(host.clone()),
             since: observed(host).since,
+            seen_at: observed(host).at,
             system: origin.and_then(|origin| origin.system),
             timeline: timeline.filter(|_| is_current),
             above: timeline.filter(|_| !is_current),
@@ -523,6 +534,7 @@ fn decide(
 ) -> Option<Why> {
     let is_disputed = known.writes == Writes::Disputed;
     let incumbent = known.incumbent().cloned();
+    let contested = known.contested.take();
     if let Some(own) = candidates.iter().find(|candidate| incumbent.as_ref() == Some(&candidate.host))
         && !own.may_be_of(known.system)
     {
@@ -568,8 +580,14 @@ fn decide(
                 Some(rival) => Some(succeed(now, known, rival, Loss::Older)),
                 None => is_disputed.then(|| settle(now, known, &own.host)),
             },
+            SplitBrain::Hold if is_disputed => None,
             SplitBrain::Hold => {
-                (!is_disputed).then(|| dispute(now, known, rivals.iter().map(|rival| &rival.host).chain([&own.host])))
+                let since = contested.unwrap_or(now);
+                if own.seen_at < since {
+                    known.contested = Some(since);
+                    return None;
+                }
+                Some(dispute(now, known, rivals.iter().map(|rival| &rival.host).chain([&own.host])))
             }
         };
     }
@@ -682,6 +700,7 @@ fn choose(now: Time, known: &mut Primary, chosen: &Candidate) {
         later_than,
         foreign: std::mem::take(&mut known.foreign),
         passed_over: std::mem::take(&mut known.passed_over),
+        contested: None,
     };
 }
 

@@ -117,6 +117,11 @@ impl Upstreams {
         self.primaries.of(hosts).is_some_and(|primary| primary.is_foreign(host))
     }
 
+    /// The hosts to ask whether they still accept writes, since others do, too. Only the owner knows.
+    pub fn contested(&self) -> impl Iterator<Item = &Arc<Address>> {
+        self.primaries.contested()
+    }
+
     /// Notes what the prober knows of a host. Only the owner is sent that.
     pub fn note_origin(&mut self, host: &Address, origin: Origin) {
         self.primaries.note_origin(host, origin);
