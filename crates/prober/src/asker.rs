@@ -124,13 +124,13 @@ impl Asker {
             }
             let unanswered = self.unanswered_since.map_or(Duration::ZERO, |since| since.elapsed());
             let finding = find(&answer, (self.outlet.now(), self.plan.retry), (unanswered, self.plan.timeout));
+            // An answer is as old as its question; that there is none is seen now. An observation after the end of this seat has a later time.
+            let at = if answer.is_ok() { time } else { self.outlet.now() };
             if !self.note(asked_at, &finding, &answer) {
                 return;
             }
             if let Some(state) = finding.state.filter(|state| self.is_news(*state)) {
                 let host = Arc::clone(&self.plan.host.address);
-                // An answer is as old as its question; that there is none is seen now.
-                let at = if answer.is_ok() { time } else { self.outlet.now() };
                 let origin = answer.as_ref().ok().map(Facts::origin);
                 self.outlet.probed(Observed { host, upstream: Upstream::new(at, state) }, origin);
             }
@@ -190,7 +190,7 @@ impl Asker {
     fn note(&self, asked_at: Instant, finding: &Finding, answer: &Result<Facts, Trouble>) -> bool {
         let mut inner = self.seat.inner();
         inner.pace.asked(asked_at, finding.how);
-        inner.is_silent = finding.state == Some(HostState::Silent);
+        inner.is_silent = finding.state.map_or(inner.is_silent, |state| state == HostState::Silent);
         inner.last = Some(Last { asked_at, answer: answer.clone().map_err(|trouble| trouble.words) });
         !inner.is_over
     }

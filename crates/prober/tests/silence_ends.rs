@@ -1,0 +1,155 @@
+//! A host that is silent when it is asked no more is not silent for ever: nobody would notice that it answers again.
+
+use std::net::{IpAddr, Ipv4Addr, TcpListener};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
+use std::thread;
+use std::time::Duration;
+
+use ask::Target;
+use connections::databases::{Address, Host};
+use machine::{HostState, Level, Observed, Origin, Upstream};
+use prober::{Options, Outlet, Prober, Resting};
+use units::Time;
+
+/// Takes connections, and never answers.
+struct Silent {
+    listener: TcpListener,
+    outlet: Arc<Recorder>,
+    prober: Arc<Prober>,
+}
+
+/// Keeps what it is sent.
+#[derive(Default)]
+struct Recorder {
+    clock: AtomicU64,
+    observed: Mutex<Vec<Upstream>>,
+    lookups: AtomicU64,
+    has_no_address: AtomicBool,
+    /// The prober to stop as soon as one of its threads has found that the host does not answer.
+    to_stop: OnceLock<Arc<Prober>>,
+    was_stopped: AtomicBool,
+}
+
+impl Recorder {
+    fn observed(&self) -> Vec<Upstream> {
+        self.observed.lock().expect("nothing panics with it").clone()
+    }
+
+    /// The state that holds in the end: the later observation wins, in any order of arrival.
+    fn last(&self) -> Option<HostState> {
+        self.observed().iter().max().map(|upstream| upstream.state)
+    }
+
+    fn has_seen_silence(&self) -> bool {
+        self.observed().iter().any(|upstream| upstream.is_silent())
+    }
+}
+
+impl Outlet for Recorder {
+    fn now(&self) -> Time {
+        let is_asker = thread::current().name() == Some("prober");
+        if let Some(prober) = self.to_stop.get().filter(|_| is_asker && !self.was_stopped.load(Ordering::SeqCst)) {
+            let is_found = |seen: &prober::Seen| seen.last.as_ref().is_some_and(|last| last.answer.is_err());
+            if prober.seen().iter().any(is_found) {
+                self.was_stopped.store(true, Ordering::SeqCst);
+                prober.rest(Resting::All);
+            }
+        }
+        Time(self.clock.fetch_add(1, Ordering::SeqCst))
+    }
+
+    fn probed(&self, observed: Observed, _: Option<Origin>) {
+        self.observed.lock().expect("nothing panics with it").push(observed.upstream);
+    }
+
+    fn say(&self, _: Level, _: String) {}
+
+    fn look_up(&self, _: &str) -> Result<Arc<[IpAddr]>, String> {
+        self.lookups.fetch_add(1, Ordering::SeqCst);
+        match self.has_no_address.load(Ordering::SeqCst) {
+            true => Err("no such name".to_owned()),
+            false => Ok([IpAddr::from(Ipv4Addr::LOCALHOST)].into()),
+        }
+    }
+}
+
+impl Silent {
+    fn new() -> Silent {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
+        let outlet = Arc::new(Recorder::default());
+        let prober = Arc::new(Prober::new(Arc::clone(&outlet) as Arc<dyn Outlet>));
+        Silent { listener, outlet, prober }
+    }
+
+    fn ask(&self) {
+        let port = self.listener.local_addr().expect("it listens").port();
+        let target = Target {
+            host: "db".to_owned(),
+            address: None,
+            port,
+            user: "u".to_owned(),
+            password: None,
+            database: "d".to_owned(),
+            verifier: None,
+            encryption: None,
+        };
+        let address = Arc::new(Address { host: Host::Name("db".to_owned()), port });
+        self.prober.configure(Options {
+            hosts: vec![prober::Host { address, targets: vec![target], is_watched: true }],
+            groups: Vec::new(),
+            interval: Some(Duration::from_millis(10)),
+            timeout: Some(Duration::from_millis(50)),
+            retry: Duration::from_secs(1),
+        });
+    }
+
+    /// Waits until no thread asks: each keeps the outlet, as the prober and this do.
+    fn wait_for_threads(&self) {
+        until(|| Arc::strong_count(&self.outlet) == 2);
+    }
+}
+
+fn until(mut is_so: impl FnMut() -> bool) {
+    while !is_so() {
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+const UNKNOWN: Option<HostState> = Some(HostState::Alive { role: None });
+
+#[test]
+fn of_a_host_that_is_asked_no_more() {
+    let silent = Silent::new();
+    silent.ask();
+    until(|| silent.outlet.has_seen_silence());
+    assert_eq!(silent.outlet.last(), Some(HostState::Silent));
+    silent.prober.rest(Resting::All);
+    silent.wait_for_threads();
+    assert_eq!(silent.outlet.last(), UNKNOWN);
+}
+
+#[test]
+fn of_a_host_that_is_asked_no_more_just_when_its_silence_is_found() {
+    let silent = Silent::new();
+    assert!(silent.outlet.to_stop.set(Arc::clone(&silent.prober)).is_ok());
+    silent.ask();
+    until(|| silent.outlet.was_stopped.load(Ordering::SeqCst));
+    silent.wait_for_threads();
+    assert!(silent.outlet.has_seen_silence());
+    assert_eq!(silent.outlet.last(), UNKNOWN);
+}
+
+#[test]
+fn of_a_host_whose_name_has_no_address_any_more() {
+    let silent = Silent::new();
+    silent.ask();
+    until(|| silent.outlet.has_seen_silence());
+    silent.outlet.has_no_address.store(true, Ordering::SeqCst);
+    let before = silent.outlet.lookups.load(Ordering::SeqCst);
+    until(|| silent.outlet.lookups.load(Ordering::SeqCst) > before + 3);
+    assert_eq!(silent.outlet.last(), Some(HostState::Silent), "no address is no answer");
+    silent.prober.rest(Resting::All);
+    silent.wait_for_threads();
+    assert_eq!(silent.outlet.last(), UNKNOWN);
+}
