@@ -4,7 +4,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use units::PoolId;
+use connections::databases::TargetSessionAttrs;
+use units::{PoolId, limits};
 
 use super::WorldView;
 use crate::course::{Finding, Stage};
@@ -47,6 +48,7 @@ impl Minimum {
         let timeout = settings.global.servers.server_connect_timeout.unwrap_or_default()
             + settings.global.servers.server_login_retry;
         let limit = OPENING_US + timeout.as_micros() as u64;
+        let role_us = limits::ROLE_IS_KNOWN.as_micros() as u64;
         let mut wrong = None;
         for (pool, key) in coordinator.pools() {
             let Some(entry) = settings.databases.get(&*key.database) else { continue };
@@ -58,6 +60,10 @@ impl Minimum {
                 continue;
             }
             let short_since = (*since.entry(pool).or_insert(view.now)).max(view.trouble_at.unwrap_or(0));
+            // The only host of a standby's role may have been the primary, and is not tried while that is known.
+            let wants_standby =
+                matches!(plan.wanted(&key.database), TargetSessionAttrs::ReadOnly | TargetSessionAttrs::Standby);
+            let limit = limit + if wants_standby && !plan.standbys.is_empty() { role_us } else { 0 };
             if view.now > short_since + limit {
                 let held = coordinator.held(pool);
                 wrong =
