@@ -28,12 +28,12 @@ const ROOM: &str = "SELECT greatest(0, least(\
      (SELECT datconnlimit - (SELECT count(*) FROM clients WHERE datid = d.oid) \
       FROM pg_database d WHERE datname = current_database() AND datconnlimit >= 0)))";
 
-/// What is known of a server that has not given the answer that was asked for.
+/// The condition of a server that has not answered the question.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Is {
     /// Nothing has come within the patience.
     Silent,
-    /// It has answered something else: an error, or a demand that we cannot meet.
+    /// The server has answered something else: an error, or a demand that we cannot meet.
     Answering,
     /// There is no connection, or it has ended.
     Failed,
@@ -45,7 +45,7 @@ impl Is {
     fn of(kind: ErrorKind) -> Is {
         match kind {
             ErrorKind::TimedOut | ErrorKind::WouldBlock => Is::Silent,
-            // Of TLS and of logins, which the server has answered.
+            // An error of TLS or of a login, which the server has answered.
             ErrorKind::Other => Is::Answering,
             _ => Is::Failed,
         }
@@ -56,7 +56,7 @@ impl Is {
 #[derive(Clone, Debug)]
 pub struct Trouble {
     pub is: Is,
-    /// Of PostgreSQL's error, if it sent one.
+    /// The SQLSTATE of PostgreSQL's error, if it sent one.
     pub sqlstate: Option<String>,
     pub words: String,
 }
@@ -137,7 +137,7 @@ impl Monitor {
         let mut login = Login::new(account);
         connection.log_in(&account.startup(), &mut login).map_err(|gone| {
             let trouble = Trouble::from(gone);
-            // It lives, and whoever it asks about us may be slow.
+            // The server lives, and a service that it asks about us may be slow.
             let is = if trouble.is == Is::Silent && login.is_answered() { Is::Answering } else { trouble.is };
             Trouble { is, ..trouble }
         })?;

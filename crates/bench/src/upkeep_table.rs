@@ -11,7 +11,7 @@ const SEED: u64 = 1;
 const WATCHED_AT_MOST: f64 = 1.02;
 /// The same as a share of one core, in percent.
 const CORE_AT_MOST: f64 = 2.0;
-/// What asking one host each second may take of a core, in percent.
+/// The share of a core, in percent, that one probe a second may take.
 const PROBE_AT_MOST: f64 = 0.1;
 /// Hosts that are asked.
 const PROBED: f64 = 3.0;

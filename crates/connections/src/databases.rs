@@ -138,7 +138,7 @@ pub struct Database {
     pub hosts: Vec<Address>,
     pub load_balance_hosts: LoadBalanceHosts,
     pub target_session_attrs: TargetSessionAttrs,
-    /// Where the members of the Patroni cluster that its hosts belong to are asked who leads. `None`: nowhere.
+    /// The REST addresses of the members of the Patroni cluster that its hosts belong to: each is asked who leads. `None`: nowhere.
     pub patroni_urls: Option<Vec<HttpUrl>>,
     /// The database's name at the server; `None`: the same as `name`.
     pub dbname: Option<String>,

@@ -99,7 +99,7 @@ pub trait Plane {
         let _ = hint;
     }
 
-    /// What the prober and Patroni say of the hosts of databases.
+    /// The findings of the prober and of Patroni about the hosts of databases.
     fn hosts_seen(&mut self) -> HostsSeen {
         HostsSeen::default()
     }
@@ -132,7 +132,7 @@ pub trait Plane {
     fn tell(&mut self, level: Level, text: String);
 }
 
-/// What is known of hosts beside what the workers know.
+/// Facts about hosts that the workers do not have.
 pub type HostsSeen = BTreeMap<Address, HostSeen>;
 
 /// One host.

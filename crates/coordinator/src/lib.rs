@@ -538,7 +538,7 @@ impl Coordinator {
             }
             ToCoordinator::Counted(counted) => self.counted(now, *counted, actions),
             ToCoordinator::NothingIdle { pool, holder, busy } => {
-                // It was asked for an idle server, or to give one back.
+                // The worker was asked for an idle server, or to give one back.
                 if !(busy && self.pools[pool].held.has_yielded(holder)) {
                     self.requests.answered(pool, holder);
                 }

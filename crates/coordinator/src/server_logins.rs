@@ -23,7 +23,7 @@ struct Login {
 pub(crate) struct ServerLogins {
     /// In order of their grants.
     under_way: VecDeque<Login>,
-    /// Of hosts that were lost.
+    /// The ramps of hosts that were lost.
     ramps: BTreeMap<Address, Ramp>,
 }
 

@@ -186,7 +186,7 @@ impl Cluster {
         self.signal_all(Signal::STOP)
     }
 
-    /// Lets all processes go on.
+    /// Resumes all processes.
     ///
     /// # Errors
     /// The processes cannot be listed.
@@ -199,7 +199,7 @@ impl Cluster {
         let postmaster = self.pid();
         let send = |pid: u32| {
             if let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) {
-                // It may have ended meanwhile.
+                // The process may have ended meanwhile.
                 let _ = rustix::process::kill_process(pid, signal);
             }
         };

@@ -71,7 +71,7 @@ impl Contestant {
     }
 
     fn pooler(name: &'static str, program: &Path, database: &'static str) -> Result<Self, String> {
-        // The first line of pgweir's is the PgBouncer that it stands in for.
+        // The first line of pgweir's names the PgBouncer that it replaces.
         let printed = program::version(program)?;
         let own = printed.lines().find(|line| line.starts_with("pgweir "));
         let version = own.or(printed.lines().next()).unwrap_or_default().to_owned();

@@ -60,7 +60,7 @@ impl Pool {
         let folder = named.unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.cache/pools"));
         let program = folder.join(wanted);
         let version = program::version(&program).map_err(|error| format!("{error}: tools/pools {wanted} makes it"))?;
-        // It is started in another folder.
+        // The program is started in another folder.
         let program = fs::canonicalize(&program).map_err(|error| format!("{}: {error}", program.display()))?;
         Ok(Self { name, version, program })
     }

@@ -87,7 +87,7 @@ impl Crowd {
         }
     }
 
-    /// What an application has written.
+    /// The output of an application.
     fn log(&self) -> String {
         match self {
             Crowd::Own(_) => String::new(),

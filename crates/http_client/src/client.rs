@@ -193,7 +193,7 @@ mod tests {
         assert!(agent.get("http://nowhere.invalid/keys").call().is_err());
     }
 
-    /// What comes of a body that is sent to a server which answers so.
+    /// The result of a request with a body to a server that gives this answer.
     fn outcome(answer: &'static [u8]) -> Result<u16, bool> {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
         let port = listener.local_addr().expect("it is bound").port();
@@ -235,7 +235,7 @@ mod tests {
         CertifiedIssuer::self_signed(params, KeyPair::generate().expect("a key")).expect("a CA")
     }
 
-    /// A server on localhost that answers everybody with status 200. `trusts`: whom it asks for a certificate of this CA.
+    /// A server on localhost that answers everybody with status 200. `trusts`: the server must have a certificate of this CA.
     fn encrypted_server(
         own: &CertifiedIssuer<'static, KeyPair>,
         trusts: Option<&CertifiedIssuer<'static, KeyPair>>,

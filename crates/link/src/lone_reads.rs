@@ -1,8 +1,8 @@
 //! A statement that is proved to only read, outside of a transaction block, is sent again to another server when its own is lost, if its client has
 //! got nothing of the answer: `retry_reads`.
 //!
-//! The request is kept at its server while it is under way: a Query, or a batch of the extended protocol up to its Sync, which counts as one. It is
-//! sent again once: a statement that crashes PostgreSQL would crash the next one, too.
+//! The request is kept at its server while it is under way: a Query, or a batch of the extended protocol up to its Sync, which counts as one. The
+//! statement is sent again once: if it crashes PostgreSQL, it would crash the next one, too.
 //!
 //! "Proved to only read" is what [`Access::ReadOnly`] says, by which a client is told 08006 and not 08007 when its server is lost.
 

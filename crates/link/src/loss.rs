@@ -1,4 +1,4 @@
-//! What a client is answered when its server is lost: for each request under way an error, unless it can be answered all the same; and whether it
+//! The answers to a client whose server is lost: for each request under way an error, unless it can be answered all the same; and whether the client
 //! is in a transaction block afterwards.
 //!
 //! A request is sent to one server only. If it may have been committed, the client gets 08007. A request that was skipped because one before it
@@ -18,7 +18,7 @@ use crate::server::{Request, Server, Transaction};
 /// The error for one request.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Failure {
-    /// It was a lone statement that certainly did nothing.
+    /// The request was a lone statement that certainly did nothing.
     Alone,
     /// Its transaction is rolled back for certain.
     Block,
@@ -33,7 +33,7 @@ pub enum Failure {
 pub struct Answer {
     /// `None`: the client has the error already, or there is none.
     pub failure: Option<Failure>,
-    /// It was a ROLLBACK, and is answered as if it had been carried out, since it is.
+    /// The request was a ROLLBACK. It is answered as if it had been carried out, since PostgreSQL rolls back what it loses.
     pub is_rollback: bool,
     /// The status of its ReadyForQuery; `None`: its Sync has not been sent, and what comes before that is skipped.
     pub ready: Option<Status>,
@@ -48,7 +48,7 @@ pub struct Loss {
     pub block: Option<Told>,
 }
 
-/// What the client of a lost block knows of it.
+/// The state of a lost block as its client knows it.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Told {
     /// Nothing.
@@ -60,7 +60,7 @@ pub enum Told {
 }
 
 impl Loss {
-    /// The loss of this server; `None`: it is not known what its client believes, so that the client cannot go on.
+    /// The loss of this server; `None`: its client may be in a block or not, so its connection has to end.
     #[must_use]
     pub fn of(server: &Server) -> Option<Loss> {
         if server.ledger.is_doubtful() || server.ledger.copying().is_cut() || server.ledger.copying().is_stopped() {
@@ -110,12 +110,13 @@ fn judge(requests: &[Request], transaction: &Transaction, may_commit: bool) -> O
     for (number, request) in requests.iter().enumerate() {
         let was_in_block = told.is_some();
         if !was_in_block && request.access == Access::Commit && requests.len() > 1 {
-            // It may have begun a block.
+            // The request may have begun a block.
             return None;
         }
         let has_failed = request.has_failed || number == 0 && transaction.answer_failed;
         if request.is_open && !request.is_owed && !has_failed {
-            // The client has all that it asked for. It gets the error with its next message if that comes in a block. If it has committed, it is in none.
+            // The client has all that it asked for, and gets the error with its next message if that comes in a block. If it has committed, it
+            // is in none.
             return (was_in_block && !request.access.commits()).then_some(Loss { answers, block: told });
         }
         if request.access == Access::Begin && !was_in_block {

@@ -1,8 +1,8 @@
 //! A transaction block whose server is lost: the pooler answers in the server's place, as PostgreSQL does in a block that has failed, until the
 //! client ends the block.
 //!
-//! Promises: no message of the block reaches a server. Only ROLLBACK, COMMIT and what else ends a block has an effect, whatever comes before it.
-//! A text that begins with one goes on at a server behind it. Differences from PostgreSQL: a savepoint is gone, a block cannot be chained to
+//! Promises: no message of the block reaches a server. Only ROLLBACK, COMMIT and other statements that end a block have an effect.
+//! The rest of a text that begins with one is sent to a server. Differences from PostgreSQL: a savepoint is gone, a block cannot be chained to
 //! another, and a text or a statement is not parsed, so a syntax error in it is not found.
 //!
 //! ```text
@@ -40,7 +40,7 @@ use crate::request_refusal::RequestRefusal;
 use crate::session::{Rest, Session};
 use crate::texts;
 
-/// What is kept of the block.
+/// The part of a lost block that is kept until its client ends it.
 #[derive(Debug)]
 pub struct LostBlock {
     told: Told,
@@ -48,12 +48,12 @@ pub struct LostBlock {
     error: Box<[u8]>,
     /// ParameterStatus messages: what the rollback has changed and the client does not know yet.
     reports: Vec<u8>,
-    /// What is prepared and bound within it.
+    /// Statements that were prepared within the block; `portals`: those that were bound.
     statements: BTreeMap<Box<[u8]>, Meaning>,
     portals: BTreeMap<Box<[u8]>, Meaning>,
 }
 
-/// What a statement does in it.
+/// The effect of a statement in a lost block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Meaning {
     Empty,
@@ -61,7 +61,7 @@ enum Meaning {
     Rollback,
     /// COMMIT, END or PREPARE TRANSACTION: an error if the client does not know yet that nothing is left to commit.
     Commit,
-    /// The same with AND CHAIN: there is no server on which another block could begin.
+    /// ROLLBACK AND CHAIN or COMMIT AND CHAIN: there is no server on which another block could begin.
     Chain,
     RollbackTo(String),
     Other,
@@ -77,13 +77,13 @@ impl Meaning {
 /// How far a client's bytes were read.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Read {
-    /// What comes from here on is not complete.
+    /// The bytes from here on are an incomplete message.
     Incomplete(usize),
-    /// The block is over, and what comes from here on is an ordinary session's.
+    /// The block is over, and the bytes from here on are an ordinary session's.
     Over(usize),
 }
 
-/// What becomes of the block.
+/// Whether the block is over after a message.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 enum Block {
     Goes,
@@ -150,13 +150,13 @@ impl Reader<'_> {
         }
     }
 
-    /// It has no effect and no answer here.
+    /// Whether a message has no effect and no answer in a lost block.
     fn passes_over(&self, header: Header) -> bool {
         let is_ignored = matches!(header.tag, tag::COPY_DATA | tag::COPY_DONE | tag::COPY_FAIL | tag::FLUSH);
         is_ignored && !malformed::has_surplus(header) || self.session.incoming.skipping && header.tag != tag::SYNC
     }
 
-    /// A text that ends the block and goes on: the end is answered and blanked, and the rest is to be sent.
+    /// A text with more statements after the end of the block: the end is answered and blanked, and the rest is to be sent.
     fn leftover(&mut self, header: Header, message: &mut [u8], is_whole: bool) -> Option<Block> {
         if header.tag != tag::QUERY || !is_whole || self.session.incoming.skipping {
             return None;
@@ -351,7 +351,7 @@ impl Reader<'_> {
         Block::Goes
     }
 
-    /// What the client's statement of this name means here, if there is one.
+    /// The effect of the client's statement of this name, if there is one.
     fn statement(&mut self, name: &[u8]) -> Option<Meaning> {
         if let Some(meaning) = self.block.statements.get(name) {
             return Some(meaning.clone());
@@ -426,7 +426,7 @@ pub fn write_refusal(refusal: &RequestRefusal, out: &mut Vec<u8>) {
     ErrorResponse { severity: "ERROR", code: refusal.code(), message, detail: None, hint: None }.encode(out);
 }
 
-/// The server's own SQLSTATEs that say that it is lost, and not what the client has done.
+/// The server's own SQLSTATEs for its end, which are no error of the client's.
 //= pg18 errcodes-appendix
 #[must_use]
 pub fn is_loss(code: SqlState) -> bool {
@@ -472,7 +472,7 @@ fn shown(name: &[u8]) -> String {
     String::from_utf8_lossy(name).into_owned()
 }
 
-/// There is a bound on what is kept: of what is forgotten, Bind and Execute fail.
+/// The number of statements that are kept has a bound. Beyond it all are forgotten: Bind and Execute of them fail.
 fn keep(names: &mut BTreeMap<Box<[u8]>, Meaning>, name: &[u8], meaning: Meaning) {
     if names.len() >= limits::NAMES_COUNTED_MAX && !names.contains_key(name) || name.len() > limits::NAME_LEN_MAX {
         names.clear();

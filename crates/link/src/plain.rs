@@ -46,7 +46,7 @@ const BATCHED_LEN_MAX: usize = 256;
 #[derive(Copy, Clone, Debug)]
 pub enum Sent {
     Yes,
-    /// It is left to the general walker. If it is a Query whose text was read, its reading goes with it.
+    /// The message is left to the general walker. If it is a Query whose text was read, its reading goes with it.
     No(Option<FirstReading>),
 }
 

@@ -40,7 +40,7 @@ impl RequestRefusal {
         self.codes()[0]
     }
 
-    /// By which name the refusal is counted. A client's own cancel is not, nor what follows from the loss of a server.
+    /// The name under which the refusal is counted. A client's own cancel is not, nor what follows from the loss of a server.
     #[must_use]
     pub fn counted_as(&self) -> Option<Reason> {
         match self {

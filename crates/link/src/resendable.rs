@@ -13,7 +13,7 @@ pub(crate) struct SentBegin {
     pub(crate) sent_before: u64,
 }
 
-/// A request of a session that is sent again after the loss of a server. It is the request under way, or the first that waits.
+/// A request of a session that is sent again after the loss of a server. That is the request under way, or the first that waits.
 #[derive(Debug, Default)]
 pub(crate) struct Retried {
     /// Its block is to begin again first: the pooler sends BEGIN, and `count` counts these.

@@ -143,7 +143,7 @@ pub fn take_role(server: &mut Server) -> Option<(HostRole, bool)> {
     Some((HostRole::of(in_recovery == b"t"), is_read_only == b"on"))
 }
 
-/// The same for the server of a session that replicates, which is asked nothing.
+/// The role of the server of a session that replicates, which is asked nothing.
 #[must_use]
 pub fn own_role(server: &Server) -> Option<(HostRole, bool)> {
     match server.state() {

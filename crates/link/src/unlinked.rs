@@ -117,7 +117,7 @@ impl Unlinked<'_> {
         Ok(Begun::Needs(at))
     }
 
-    /// Answers a Sync to which no server has to say anything: with PostgreSQL's error first if it has a body.
+    /// Answers a Sync in the server's place: with PostgreSQL's error first if it has a body.
     fn answer_sync(&mut self, header: Header) {
         let (code, message) = (sqlstate::PROTOCOL_VIOLATION, "invalid message format");
         let error = ErrorResponse { severity: "ERROR", code, message, detail: None, hint: None };

@@ -46,7 +46,7 @@ pub(crate) fn may_be_begin(access: Access) -> bool {
     matches!(access, Access::Begin | Access::Commit)
 }
 
-/// A text was sent outside of a transaction, which may be a BEGIN. It is the last message of its request.
+/// A text was sent outside of a transaction, which may be a BEGIN. The message is the last of its request.
 #[inline(never)]
 pub(crate) fn note(server: &mut Server, text: &[u8]) {
     note_before(server, text, 0);
@@ -103,7 +103,7 @@ pub(crate) fn runs_portal(messages: &[u8]) -> Option<bool> {
     Some(execution.is_some())
 }
 
-/// What comes behind a Bind of this statement to the portal without a name.
+/// The messages behind a Bind of this statement to the portal without a name.
 fn behind_bind<'a>(messages: &'a [u8], statement: &[u8]) -> Option<&'a [u8]> {
     let header = Header::parse(messages).ok()??;
     let (bind, rest) = messages.split_at_checked(header.total_len())?;
@@ -153,7 +153,7 @@ fn has_retried_enough(server: &Server, session: &Session) -> bool {
     is_new(server) && session.facts.retries() >= limits::BEGIN_RETRIES
 }
 
-/// Keeps what is needed to begin the block again. `error`: an ErrorResponse, for the client if the block cannot begin anywhere.
+/// Keeps the messages that begin the block again. `error`: an ErrorResponse, for the client if the block cannot begin anywhere.
 pub fn keep(server: &Server, session: &mut Session, untouched: Untouched, error: Vec<u8>) {
     if is_new(server) && (untouched == Untouched::Unanswered || session.has_begun()) {
         let retries = session.facts.retries() + 1;
@@ -198,7 +198,7 @@ pub fn end_of_block(messages: &[u8]) -> Option<(&'static str, usize)> {
 }
 
 impl Session {
-    /// It is in a transaction block that no server has begun, since the one that had is lost.
+    /// The session is in a transaction block that no server has begun, since the one that had is lost.
     #[must_use]
     pub fn has_begun(&self) -> bool {
         self.facts.begun().is_some()
@@ -211,7 +211,7 @@ impl Session {
         self.facts.retried.take()?.begun
     }
 
-    /// What its client is told to be in, if a request of its fails that no server has seen.
+    /// The transaction status for its client, if a request fails that no server has seen.
     #[must_use]
     pub fn status_after_refusal(&self) -> Status {
         if self.has_begun() { Status::Failed } else { Status::Idle }

@@ -75,7 +75,7 @@ pub enum Sabotage {
     LinkLentAnywhere,
     /// The coordinator does not know timelines, so any host that accepts writes is a successor (breaks I21).
     ForgetTimelines,
-    /// A host that does not answer is followed by the other ones, whatever these are (breaks I21, I19).
+    /// A host that does not answer is followed by the other ones, standbys included (breaks I21, I19).
     TakeSilenceForPromotion,
     /// Clients are held for a host though failover_wait is over (breaks I22).
     HoldForEver,

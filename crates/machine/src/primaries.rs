@@ -396,7 +396,7 @@ impl Primaries {
         self.hints.insert(host.clone(), KnownHint { is_primary: *is_primary, until: now + holds, is_by_console });
     }
 
-    /// Takes a decision of the process whose place this one takes: it has seen promotions that this one has not. Where hosts were added or removed
+    /// Takes a decision of the process whose place this one takes: it has seen promotions that this one has not. If hosts were added or removed
     /// meanwhile, it counts as it does after a reload. The result is the decisions that have changed.
     pub fn inherit(&mut self, hosts: &[Address], primary: &Primary) -> Vec<Decision> {
         let has_same = self.decided.contains_key(hosts);
@@ -627,7 +627,7 @@ fn decide(
     }
     let demoted: Vec<&Candidate> = candidates.iter().filter(|candidate| candidate.is_demoted()).collect();
     pass_over(known, &demoted);
-    // Of two that accepted writes, one does not any more: the other one may be on the same timeline.
+    // In a dispute one of two does not accept writes any more: the other one may be on the same timeline.
     let follows = |candidate: &Candidate| {
         candidate.may_follow(latest) || is_disputed && !candidate.is_older(latest) && candidate.timeline.is_some()
     };
@@ -660,7 +660,7 @@ fn pass_over(known: &mut Primary, others: &[&Candidate]) {
     }
 }
 
-/// The same for hosts that are down at that moment, and may come back as they were.
+/// An administrator has named the primary: hosts that are down at that moment, and may come back as they were, get no writes either.
 fn pass_over_absent(
     known: &mut Primary,
     hosts: &[Address],

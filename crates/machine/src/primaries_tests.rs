@@ -251,7 +251,7 @@ fn a_host_that_was_passed_over_may_follow_once_it_has_been_a_standby() {
     let mut scene = hold();
     scene.primary(1, 1).primary(2, 2).primary(1, 1).hint(1, true);
     scene.primary(1, 1).now += HOUR_US;
-    // It was made anew from the primary, and gets the same timeline at its promotion.
+    // Host 2 was made anew from the primary, and gets the same timeline at its promotion.
     assert_eq!(scene.standby(2, 1).lose(1).primary(2, 2).decision(), (Some(2), 2));
     let mut unknown = hold();
     let alive = |role| HostState::Alive { role: Some(role) };

@@ -11,7 +11,7 @@
 //! server that is down does not change where a database is. An answer that there is no such name counts.
 //!
 //! A name is in doubt for [`DOUBTED`] after a connection to it has failed, or was closed by the other side: it is looked up once in [`RECHECK`]
-//! then, though nobody asks, so that a database that moves is followed. What is known counts meanwhile.
+//! then, though nobody asks, so that a database that moves is followed. The addresses that are known count meanwhile.
 //!
 //! Who asks next begins with the next address, so that connections spread over all. An address that has just refused a
 //! connection comes last for [`SHUNNED`].
@@ -274,7 +274,7 @@ impl<W> Book<W> {
 }
 
 impl<W> Name<W> {
-    /// It is to be looked up. False: it is being looked up already.
+    /// The name is to be looked up. False: it is being looked up already.
     fn begin(&mut self, now: Instant) -> bool {
         if std::mem::replace(&mut self.in_flight, true) {
             return false;

@@ -53,7 +53,7 @@ pub struct Options {
 pub enum News {
     /// The cluster looks otherwise than before.
     Seen(Seen),
-    /// It has the same leader as before.
+    /// The cluster has the same leader as before.
     Confirmed(Seen),
     /// A member, by its URL, cannot be used, in words. Told once, until [`News::Back`].
     Failed {

@@ -118,8 +118,8 @@ struct State {
 }
 
 impl State {
-    /// Starts a thread for each host that is to be asked and has none, and ends the threads of the other hosts. A thread that goes on follows the new options,
-    /// and keeps what it knows of its host.
+    /// Starts a thread for each host that is to be asked and has none, and ends the threads of the other hosts. A thread that stays follows the new
+    /// options, and keeps what it knows of its host.
     fn renew(&mut self, outlet: &Arc<dyn Outlet>) {
         let mut before = std::mem::take(&mut self.seats);
         let hosts = self.options.hosts.iter().filter(|host| !self.resting.includes(&host.address));

@@ -12,22 +12,22 @@ pub enum Access {
     ReadWrite,
     /// It begins a transaction block, which what stands before it in the same batch belongs to, and ends none.
     Begin,
-    /// It ends a transaction block, begins none, commits nothing, and is alone.
+    /// The statement ends a transaction block, begins none, commits nothing, and is alone.
     Rollback,
-    /// It ends a transaction block, begins none, and may commit.
+    /// The text ends a transaction block, begins none, and may commit.
     End,
-    /// It may end a transaction block or begin one, commits at once wherever it stands, or is not known.
+    /// The text may end a transaction block or begin one, commits at once even within one, or is not known.
     #[default]
     Commit,
 }
 
 impl Access {
-    /// Of a batch in which `next` comes after what is in it so far.
+    /// The access of a batch that has this one, once `next` is added.
     #[inline]
     #[must_use]
     pub fn then(self, next: Access) -> Access {
         match (self, next) {
-            // What comes after the end of a block is a transaction of its own, or another block.
+            // After the end of a block comes a transaction of its own, or another block.
             (Access::Rollback | Access::End, Access::ReadWrite | Access::Begin) => Access::Commit,
             // A ROLLBACK that is not alone: if its server is lost, nobody knows how far it came.
             (Access::Rollback, Access::ReadOnly)

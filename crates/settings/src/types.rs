@@ -54,7 +54,7 @@ choice! {
 }
 
 choice! {
-    /// What is done while two hosts of a database accept writes, and neither is known to be out of date.
+    /// The rule while two hosts of a database accept writes, and neither is known to be out of date.
     SplitBrain {
         /// Nobody writes, and all wait.
         #[default]
@@ -193,7 +193,7 @@ choice! {
         /// As of a serialization failure, after which frameworks run the transaction again.
         #[default]
         SerializationFailure = "40001",
-        /// PostgreSQL's own, or 08006: after that, applications' pools give up the connection.
+        /// PostgreSQL's own, or 08006: after that, applications' pools close the connection.
         Server = "server",
     }
 }

@@ -76,11 +76,11 @@ pub(crate) enum Happening {
     Wander,
     /// This host of a database is promoted.
     Promoted(Place),
-    /// This host answers again. It was frozen since then.
+    /// This host was frozen, and answers again.
     Thawed(Place),
-    /// It is restarted as a standby.
+    /// The host is restarted as a standby.
     Demoted(Place),
-    /// It is looked whether servers at a frozen host are closed in time.
+    /// Checks whether servers at a frozen host are closed in time.
     Vigil(Place),
     /// Half a second after the primary of a database was decided: no server is open at another host. When it was decided.
     Fenced(usize, u64),
@@ -89,7 +89,7 @@ pub(crate) enum Happening {
         place: Place,
         at: u64,
     },
-    /// It has the answer, or has waited for long enough.
+    /// The prober has the answer, or has waited for long enough.
     Probed(Place),
     /// Half a second after a database's name has moved: nobody is idle where it was. When it moved.
     Moved(usize, u64),

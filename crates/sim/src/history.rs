@@ -1,8 +1,8 @@
-//! What has happened to the hosts of a database that has two: which of them is down or frozen, and their timelines.
+//! The history of the hosts of a database that has two: which of them is down or frozen, and their timelines.
 
 use crate::plan::hosts::HOSTS;
 
-/// What a host does with somebody who connects.
+/// A host's answer to a new connection.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Manner {
     Accepts,
@@ -26,7 +26,7 @@ pub(crate) struct Frozen {
     pub(crate) until: u64,
 }
 
-/// What has happened to the hosts of a database.
+/// The history of the hosts of a database.
 #[derive(Clone, Debug)]
 pub(crate) struct History {
     /// Of each host.
@@ -35,7 +35,7 @@ pub(crate) struct History {
     pub(crate) promotions: u32,
     pub(crate) away: Away,
     pub(crate) frozen: Frozen,
-    /// Of each host, until when it answers nobody, or has answered nobody.
+    /// The end of the last time for each host in which it answers nobody.
     unanswering_until: [u64; HOSTS],
     /// Until its hosts are as before, or have changed their roles, nothing else happens to them.
     pub(crate) busy_until: u64,

@@ -185,7 +185,7 @@ impl State {
         state.commit();
         let mut lasting = Rc::clone(&self.lasting);
         if lasting.cursors.values().any(|cursor| cursor.depth > 0) {
-            // They are gone with their transaction, whatever became of it.
+            // The cursors are gone with their transaction, whether it was committed or not.
             Rc::make_mut(&mut lasting).cursors.retain(|_, cursor| cursor.depth == 0);
         }
         let here = Moment { kept: Rc::clone(&self.committed), lasting, ..begins };

@@ -323,7 +323,7 @@ fn each_view_in_three_sizes() {
     }
 }
 
-/// What a console answers while a primary is frozen.
+/// The answers of a console while a primary is frozen.
 fn failover() -> Vec<(String, Result<Table, String>)> {
     let why = table(
         &["database", "user", "waiting", "waited", "queue", "sentence", "reason"],

@@ -109,7 +109,7 @@ pub const LEADER_HOLDS: Duration = Duration::from_secs(20);
 /// How long one of two hosts that accept writes must have failed before the other is written to.
 pub const DISPUTE_LASTS: Duration = Duration::from_secs(10);
 
-/// After so long without an attempt, clients are held anew.
+/// Without an attempt for this time, clients are held anew.
 pub const HOLD_LASTS: Duration = Duration::from_secs(30);
 
 /// How long a server may owe an answer before its host is probed.

@@ -49,7 +49,7 @@ pub(crate) fn check(
     counts_agree(&parts)
 }
 
-/// I26: what is kept of a lost block is there for the sessions in one, and for no others.
+/// I26: each session in a lost block has its record, and no other session has one.
 fn lost_blocks_are_kept(sessions: &Sessions) -> Result<(), Violation> {
     let is_in_one =
         |session: &Session| matches!(session.state(), SessionState::LostBlock { .. }) && !session.has_begun();

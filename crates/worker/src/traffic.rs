@@ -41,7 +41,7 @@ use crate::tables::{Tables, backpressure, lookups};
 #[derive(Copy, Clone, Debug)]
 enum FastCase {
     Untried,
-    /// It is not to be tried, or has sent nothing. The reading of the Query that the bytes are, if it was read.
+    /// The fast case is not to be tried, or has sent nothing. The reading of the Query that the bytes are, if it was read.
     Declined(Option<FirstReading>),
 }
 

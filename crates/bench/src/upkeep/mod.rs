@@ -75,7 +75,7 @@ pub struct UpkeepPlan {
     pub parts: Vec<UpkeepPart>,
     pub rounds: usize,
     pub seed: u64,
-    /// Of the storm of reloads, and of a round of `probed`.
+    /// The duration of the storm of reloads, and of a round of `probed`.
     pub storm_s: u64,
 }
 

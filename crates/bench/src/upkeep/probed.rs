@@ -1,4 +1,4 @@
-//! What it costs at rest that hosts are asked how they are: three hosts, each asked once a second, beside the same program that asks none.
+//! The cost of probes at rest: three hosts, each asked once a second, beside the same program that asks none.
 //!
 //! Both run at the same time, with a client that says nothing and one server, so that each meets the same moments of the machine.
 

@@ -2,8 +2,8 @@
 //! clients are sent there or not. PgBouncer has no such table.
 //!
 //! Of all workers' observations the latest is shown. A host that has failed is up again, in its turn, once `server_login_retry` is over; until
-//! somebody has tried it then, nothing is known of it. The role is what the last server that logged in, or the last probe, has shown. What the
-//! prober and Patroni say of a host is beside it.
+//! somebody has tried it then, nothing is known of it. The role is what the last server that logged in, or the last probe, has shown. The findings of
+//! the prober and of Patroni are beside it.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

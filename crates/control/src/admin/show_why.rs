@@ -1,6 +1,6 @@
 //! `SHOW WHY`: why clients wait now, one row for each pool in trouble, with who is the root and how it is ended. PgBouncer has none.
 //!
-//! It begins with the databases that are held because no host of theirs may be written to. These are of this moment, and in no history.
+//! The first rows are the databases that are held because none of their hosts may be written to. These are of this moment, and in no history.
 //!
 //! With LAST, FROM or TO it has the times of trouble of the history, that for which clients have waited longest first.
 //! Where nothing is wrong now, or nothing is known, one row says so. Users in `stats_users` do not see statements and tags.

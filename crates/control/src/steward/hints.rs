@@ -1,4 +1,4 @@
-//! PROMOTED and DEMOTED: which host of the settings somebody means. What comes of a hint is not decided here.
+//! PROMOTED and DEMOTED: which host of the settings somebody means. Nothing is decided here by a hint.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;

@@ -59,7 +59,7 @@ struct World {
     hangs: bool,
     trouble_at: Option<Time>,
     counts: Counts,
-    /// What the coordinator knows.
+    /// The coordinator's knowledge.
     owner: Upstreams,
     timeline: u32,
     /// Hosts that nobody may be looked up at.

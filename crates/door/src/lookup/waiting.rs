@@ -36,9 +36,9 @@ pub(super) struct Waiting {
     /// The same, in order of arrival.
     order: BTreeMap<u64, Arc<str>>,
     sent: VecDeque<Sent>,
-    /// Each login with the end of its wait, and the user whom it looks up.
+    /// Each login with the end of its wait, and the user that it looks up.
     logins: BTreeMap<ConnId, (Time, Arc<str>)>,
-    /// The same, by that time.
+    /// The logins by the end of their waits.
     ends: BTreeSet<(Time, ConnId)>,
     next_number: u64,
 }
@@ -121,7 +121,7 @@ impl Waiting {
         }
     }
 
-    /// The login whose wait ends first: the end of its wait, and the user whom it looks up.
+    /// The login whose wait ends first: the end of its wait, and the user that it looks up.
     pub(super) fn first_to_end(&self) -> Option<(Time, ConnId, &Arc<str>)> {
         let (until, login) = *self.ends.first()?;
         let (_, user) = self.logins.get(&login)?;
@@ -138,7 +138,7 @@ impl Waiting {
         !self.order.is_empty()
     }
 
-    /// All logins that wait, with the users whom they look up.
+    /// All logins that wait, with the users that they look up.
     pub(super) fn all(&self) -> Vec<(ConnId, Arc<str>)> {
         let user = |login: &ConnId| self.logins.get(login).map(|(_, user)| Arc::clone(user));
         self.ends.iter().filter_map(|(_, login)| Some((*login, user(login)?))).collect()

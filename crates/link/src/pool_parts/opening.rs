@@ -286,7 +286,7 @@ impl Opening {
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum OtherHost {
     Fits,
-    /// It did not fit a while ago, and may have changed.
+    /// The host did not fit a while ago, and may have changed.
     MayFit,
 }
 
@@ -300,7 +300,7 @@ enum Fit {
     SecondBest,
     /// It had the wrong role a while ago.
     MayHaveChanged,
-    /// It was down a while ago.
+    /// The host was down a while ago.
     MayBeBack,
     /// A failure or the wrong role was seen a moment ago.
     Unfit,

@@ -281,7 +281,7 @@ pub struct Transaction {
     pub(crate) query_at: Time,
     /// Its client has got an error for the request being answered.
     pub(crate) answer_failed: bool,
-    /// It has got a CommandComplete for it.
+    /// The client has got a CommandComplete for it.
     pub(crate) answer_tagged: bool,
 }
 
@@ -523,7 +523,7 @@ pub struct End {
     pub(crate) close_needed: Option<CloseReason>,
     /// Its client has got the server's own FATAL error.
     pub(crate) fatal_error_forwarded: bool,
-    /// The session that it was opened for goes on.
+    /// The session that it was opened for stays.
     pub(crate) session_stays: bool,
 }
 

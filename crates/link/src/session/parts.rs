@@ -64,7 +64,7 @@ impl Incoming {
         self.inbox.try_reserve_exact(len).is_ok()
     }
 
-    /// A request that was sent to a server which is lost comes before what is kept.
+    /// A request that was sent to a lost server comes before the messages that are kept.
     pub(crate) fn put_first(&mut self, request: &[u8]) {
         self.inbox.splice(..0, request.iter().copied());
     }

@@ -102,7 +102,7 @@ impl Session {
         self.state.go("unlink", SessionState::Idle { since: now });
     }
 
-    /// It has lost its server within a transaction block, or gets none to begin one that it had begun.
+    /// The session has lost its server within a transaction block, or gets none to begin one that it had begun.
     pub fn lose_block(&mut self, now: Time) {
         self.state.go("lose_block", SessionState::LostBlock { since: now });
     }

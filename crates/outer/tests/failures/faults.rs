@@ -1,7 +1,7 @@
 //! Servers and clients that die at the worst moment: the errors that are promised, and nobody else's business.
 //!
-//! Promised: whoever had something open on a lost server is told 40001, 57P01, 57P02, 57P03, 08006 or 08007 once, and stays connected; everybody else
-//! waits and is served. What a client changed and was told 08007 of is unknown; what else it was told is true.
+//! Promised: a client with a request or transaction at a lost server gets 40001, 57P01, 57P02, 57P03, 08006 or 08007 once, and stays connected; all
+//! others wait and are served. After 08007 the outcome of a change is unknown; every other answer is true.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
@@ -84,7 +84,7 @@ struct Crowd {
     stop: AtomicBool,
     committed: AtomicU64,
     lost: AtomicU64,
-    /// Of these, those of whose commit nothing is known.
+    /// Those of them whose commit is unknown.
     unknown: AtomicU64,
     surprises: std::sync::Mutex<Vec<String>>,
     /// When the last commit was, in microseconds since `begun`; for measuring a blackout.

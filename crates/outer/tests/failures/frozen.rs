@@ -1,4 +1,4 @@
-//! A PostgreSQL that is frozen: all its processes are stopped, and its kernel goes on taking connections and bytes for it.
+//! A PostgreSQL that is frozen: all its processes are stopped, and its kernel still takes connections and bytes for it.
 
 use std::thread;
 

@@ -17,7 +17,7 @@ fn stage() -> Stage {
 /// A member that answers as Patroni does: each time on a connection of its own.
 struct Patroni {
     address: SocketAddr,
-    /// What it answers to `/cluster`, with a status.
+    /// The answer to `/cluster`, with a status.
     says: Arc<Mutex<(&'static str, String)>>,
 }
 
@@ -66,7 +66,7 @@ fn answer(mut stream: TcpStream, (status, cluster): (&str, String)) {
     let own = r#"{"state": "running", "patroni": {"version": "4.1.5", "scope": "shop"}}"#;
     let (status, body) = if first.starts_with("GET /cluster ") { (status, &*cluster) } else { ("200 OK", own) };
     let head = format!("HTTP/1.0 {status}\r\nServer: BaseHTTP/0.6\r\nContent-Type: application/json\r\n\r\n");
-    // Who has asked may be gone.
+    // The client may be gone.
     let _ = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(body.as_bytes()));
 }
 
@@ -84,7 +84,7 @@ fn console(pooler: &Pooler) -> Client {
     Client::login(pooler.address(), "postgres", "pgbouncer").unwrap_or_else(|gone| panic!("{gone}: {}", pooler.log()))
 }
 
-/// What SHOW HOSTS has in its column `patroni`, by host.
+/// The column `patroni` of SHOW HOSTS, by host.
 fn roles(pooler: &Pooler) -> Vec<(String, Option<String>)> {
     let answer = console(pooler).query("show hosts").expect("the console answers");
     let column = answer.names.iter().position(|column| column == "patroni").expect("a column");
@@ -111,7 +111,7 @@ fn the_console_shows_whom_patroni_has_lead_and_the_log_when_that_changes() {
     says(SECOND, "is the primary now");
     says(FIRST, "is not the primary any more");
     eventually("it is shown", || has("replica", "leader"));
-    // What cannot be used changes nothing, and is told once.
+    // An answer that cannot be used changes nothing, and is logged once.
     patroni.says("200 OK", "<html>".to_owned());
     logs("cannot be used: the answer is no JSON: expected value at line 1 column 1");
     assert!(has("replica", "leader"), "{}", pooler.log());

@@ -402,7 +402,7 @@ fn a_certificate_has_to_name_the_host_that_was_connected_to() {
     }
 }
 
-/// What SHOW HOSTS has of a host: its role and its timeline.
+/// The role and the timeline of a host in SHOW HOSTS.
 fn role(pooler: &Pooler, host: &str) -> Option<(String, String)> {
     let row = shown(pooler, "show hosts", host)?;
     Some((row[5].clone(), row[8].clone()))

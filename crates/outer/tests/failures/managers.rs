@@ -53,7 +53,7 @@ impl Machine {
         for folder in ["/etc/", "/usr/local/", "/var/log/"] {
             text = text.replace(folder, &format!("{root}{folder}"));
         }
-        // Of two poolers one is down.
+        // One of two poolers is down.
         let addresses = [("10.0.0.1 10.0.0.2", "127.0.0.9 127.0.0.1"), ("10.0.0.5", PRIMARY), ("10.0.0.6", STANDBY)];
         for (named, ours) in addresses {
             text = text.replace(named, ours);
@@ -104,7 +104,7 @@ fn prepare(stage: &Stage) {
     let _ = stage.cluster.psql("shop", "create table t (i int); alter table t owner to app").expect("a table");
 }
 
-/// Our clients speak no SCRAM. psql does.
+/// Our test clients have no SCRAM. psql has.
 const RULES: &str = "host shop app all trust\nhost all all all scram-sha-256\n";
 
 /// A pooler with the guide's file of a recipe: with other places, and rules that let our clients in.

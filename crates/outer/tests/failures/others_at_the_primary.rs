@@ -1,4 +1,4 @@
-//! What has connections to PostgreSQL beside the pools follows the primary, too: clients that replicate, and the connection of `auth_query`.
+//! Connections to PostgreSQL outside of the pools follow the primary, too: those of clients that replicate, and of `auth_query`.
 
 use demo::{Cluster, Shutdown};
 use outer::standby::{PRIMARY, STANDBY, pair};
@@ -17,7 +17,7 @@ fn pooler(stage: &Stage) -> Pooler {
     Pooler::start_with(&ini, &[("hba.conf", hba.to_owned()), ("users.txt", users)])
 }
 
-/// A user whom only PostgreSQL knows logs in, and is served.
+/// A user that only PostgreSQL knows logs in, and is served.
 fn log_in(stage: &Stage, pooler: &Pooler, user: &str) -> Result<String, String> {
     let url = format!("postgres://{user}:secret@127.0.0.1:{}/writes", pooler.port);
     run(stage, "psql", &["-XAtc", "select pg_is_in_recovery()", &url]).map(|(answer, _)| answer.trim().to_owned())

@@ -49,7 +49,7 @@ fn outcome(case: Case) -> Option<Outcome> {
     Some(outcome)
 }
 
-/// Nobody was told something that is not so, nobody wrote at a standby, and everybody is served again.
+/// No client got a wrong answer, none wrote at a standby, and all are served again.
 fn is_honest(outcome: &Outcome) {
     let verdict = outcome.verdict;
     assert_eq!((verdict.lost, verdict.doubled, verdict.ghost, verdict.torn), (0, 0, 0, 0), "{}", outcome.to_json());

@@ -40,7 +40,7 @@ impl Scene {
             .unwrap_or_else(|gone| panic!("{gone}: {}", self.pooler.log()))
     }
 
-    /// What `pgweir top` shows, in one line.
+    /// The screen of `pgweir top`, in one line.
     fn top(&self, arguments: &[&str]) -> String {
         let url = format!("postgres://dba:{PASSWORD}@127.0.0.1:{}/pgbouncer", self.pooler.port);
         let output = Command::new(binary()).args(["top", &url, "--once"]).args(arguments).stdin(Stdio::null()).output();

@@ -147,7 +147,7 @@ impl Backend {
         Ok(Backend::of(self.session.moved()?, self.judge.moved()))
     }
 
-    /// The same session in the block that its server was lost in, until the client ends it.
+    /// A session in the block in which its server was lost, until the client ends it.
     ///
     /// # Errors
     /// It had state that is lost with the server.

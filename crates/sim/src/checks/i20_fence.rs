@@ -1,4 +1,4 @@
-//! I20: where the primary is wanted, nothing is sent to a server at another host than the one that its worker has been told to use. Half a second
+//! I20: where the primary is wanted, nothing is sent to a server at another host than the one that its worker was given. Half a second
 //! after a decision no server is open at another host that was opened before it.
 
 use pooling::Worker;

@@ -233,7 +233,7 @@ impl Client {
         Ok(())
     }
 
-    /// Checks that nothing was executed in a block whose server was lost, whatever of it was sent before the client could know.
+    /// Checks that nothing was executed in a block whose server was lost, also of requests that were sent before the client could know.
     ///
     /// # Errors
     /// Something was executed (I26).
@@ -258,7 +258,7 @@ impl Client {
     /// It had state that cannot be on another server, and got no error about the loss.
     fn recover(&mut self, status: Status) -> Result<(), Finding> {
         self.losses.count += 1;
-        // Of what a commit under way has set nothing is known.
+        // The settings of a commit under way are unknown.
         let is_unknown = self.work.setting || self.work.has_set_in_block && status == Status::Idle;
         if status == Status::InTransaction || is_unknown || self.losses.count > 20 {
             self.work.units = 0;
@@ -266,7 +266,7 @@ impl Client {
             return Ok(());
         }
         if std::mem::take(&mut self.losses.is_refusal) && self.talk.twin.has_fixed_state() {
-            // It may be kept, or lost by another cause: the twin cannot know.
+            // The state may be kept, or lost by another cause: the twin cannot know.
             self.work.units = 0;
             self.losses.gives_up = true;
             return Ok(());
@@ -361,7 +361,7 @@ impl Client {
             "terminating connection because of a fault in the pooler" => code == "57P02" && facts.fault_at.is_some(),
             // A listening client may be idle when the server that listens for it is lost.
             _ if words.starts_with("the connection that listened") => facts.trouble_at.is_some(),
-            // Who replicates does not wait for a host with the role.
+            // A session that replicates does not wait for a host with the role.
             _ if self.replica.is_some() && is_of_role(words) => {
                 code == "08006" && plan.wanted(&self.who.name) != TargetSessionAttrs::Any
             }

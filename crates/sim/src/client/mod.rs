@@ -94,9 +94,9 @@ pub struct Circumstances {
 struct Losses {
     /// Its server was lost: outstanding answers come as errors, or from another server.
     is_lost: bool,
-    /// It was not lost: a request was refused, since several hosts accept writes. What the session has there is still there.
+    /// The server was not lost: a request was refused, since several hosts accept writes. The session's state at the server is kept.
     is_refusal: bool,
-    /// It was lost in a transaction block, which the client has not ended yet.
+    /// The server was lost in a transaction block, which the client has not ended yet.
     is_in_block: bool,
     /// Losses survived.
     count: u32,

@@ -25,7 +25,7 @@ const APART: u16 = 100;
 /// The prober of a world whose databases have two hosts.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Probing {
-    /// It can log in, so it finds roles and timelines.
+    /// The prober can log in, so it finds roles and timelines.
     pub is_let_in: bool,
 }
 

@@ -107,7 +107,7 @@ pub struct Plan {
     pub promises: Promises,
     /// For each database and each of its two hosts, whether the host is a standby. Empty: hosts have no roles.
     pub standbys: Vec<[bool; 2]>,
-    /// Who asks hosts, if anybody does.
+    /// The prober, if there is one.
     pub probing: Option<hosts::Probing>,
     /// Per mille of the servers that are lent and are long on their way.
     pub late_loans: u32,

@@ -49,7 +49,7 @@ const DOWN_MAX_US: u64 = 3_000_000;
 /// How long one is frozen at most beyond `host_timeout`.
 const FROZEN_MAX_US: u64 = 6_000_000;
 
-/// How long a primary that was frozen goes on as one, when another was promoted.
+/// How long a primary that was frozen still is one, when another was promoted.
 const ZOMBIE_MAX_US: u64 = 2_000_000;
 
 /// How long all is as usual at most, before something else happens to the same database.
@@ -174,7 +174,7 @@ fn freeze(world: &mut World, database: usize) {
     course.after(VIGIL_US, Happening::Vigil(place));
 }
 
-/// A frozen host goes on. If another one was promoted meanwhile, it is still a primary for a while.
+/// A frozen host is thawed. If another one was promoted meanwhile, it is still a primary for a while.
 pub(super) fn thaw(world: &mut World, place: Place) {
     let World { course, hosts: Hosts { random, histories, .. }, .. } = world;
     course.note(|| format!("{place:?} thaws"));
@@ -225,7 +225,7 @@ fn lose_primary(world: &mut World, database: usize) {
         course.note(|| {
             format!("database {database} has no primary: host {host} is a standby, and host {next} will not be")
         });
-        // It is up again by then.
+        // The host is up again by then.
         let at = if next == host { until.max(now + gap) } else { now + gap };
         course.at(at, Happening::Promoted(Place { database, host: next }));
     }

@@ -55,7 +55,7 @@ enum Found {
     Silent,
 }
 
-/// What the prober does at one host.
+/// The state of the prober at one host.
 #[derive(Debug, Default)]
 struct Seat {
     urged_until: u64,
@@ -105,7 +105,7 @@ fn all(plan: &Plan) -> impl Iterator<Item = Place> + use<> {
 
 /// A machine asks for a host: all hosts of its database are asked at once, and often.
 pub(super) fn urge(world: &mut World, host: &Address) {
-    // A login that is refused is not tried sooner, whoever asks.
+    // A login that is refused is not tried sooner.
     if !world.course.plan.probing.is_some_and(|probing| probing.is_let_in) {
         return;
     }
@@ -117,7 +117,7 @@ pub(super) fn urge(world: &mut World, host: &Address) {
         let last = if now < seat.urged_until { seat.urged_until - URGED_US } else { 0 };
         seat.urged_until = now + URGED_US;
         if seat.asked.is_none() && now + OFTEN_US < seat.next_at {
-            // Not more often than that, whoever asks.
+            // Not more often than that.
             let at = (last + OFTEN_US).max(now + 1);
             plan_next(world, place, at);
         }
@@ -150,7 +150,7 @@ pub(super) fn ask(world: &mut World, place: Place, at: u64) {
         world.course.note_trouble();
     }
     let answer = if is_cut { Found::Failed } else { answer(world, place, asked_at) };
-    // It is sent again and again until the host takes it.
+    // The question is sent again and again until the host takes it.
     let again = if matches!(answer, Found::Silent) { world.prober.random.below(SENT_AGAIN_US) } else { 0 };
     let back_at = world.hosts.histories[place.database].answers_at(place.host, asked_at);
     let (takes, answer) = match back_at {
@@ -164,7 +164,7 @@ pub(super) fn ask(world: &mut World, place: Place, at: u64) {
     world.course.after(takes, Happening::Probed(place));
 }
 
-/// What a host answers that is not frozen.
+/// The answer of a host that is not frozen.
 fn answer(world: &World, place: Place, now: u64) -> Found {
     let World { course, postgres, hosts, .. } = world;
     match hosts.manner(place, now) {

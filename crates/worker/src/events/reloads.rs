@@ -101,7 +101,7 @@ fn reload_pool(
     }
     if changed {
         pool.entry_changed(other_password);
-        // It was of the entry before.
+        // The pause was of the entry before.
         pool.opening_mut().end_pause(step.now);
         let why = match concerned {
             _ if pool.is_removed() => CloseReason::DatabaseRemoved,
@@ -233,7 +233,7 @@ fn leave_removed_hosts(
     own: &[ConnId],
 ) {
     let pool = &mut pools[id];
-    // It was of the hosts before.
+    // The pause was of the hosts before.
     pool.opening_mut().end_pause(step.now);
     let database = Arc::clone(pool.database());
     let is_removed = |server: &Server| !database.hosts.contains(server.identity().host());
@@ -313,7 +313,7 @@ fn follow_moves(
     }
     pool.opening_mut().end_pause(step.now);
     for conn in own {
-        // It may have been closed above.
+        // The server may have been closed above.
         let Some(server) = servers.get(*conn) else { continue };
         if matches!(server.state(), ServerState::Connecting) && has_moved(server.identity().host()) {
             closed_servers::close_server(servers, pools, step, *conn, CloseReason::AddressLeft);

@@ -1,5 +1,5 @@
 //! The limits of a class for a session that keeps its server between transactions: which of its messages go on to that
-//! server, and which are held until they may. While two hosts accept writes, none goes on, and each gets an error.
+//! server, and which are held until they may. While two hosts accept writes, none is sent on, and each gets an error.
 //!
 //! The pooler's own messages reach the client only between messages of its server. A message that begins no transaction
 //! needs no permit. [`super::admission`] decides which transactions may begin.

@@ -153,7 +153,7 @@ pub(crate) fn host_changed(
             silent_hosts::close_idle(servers, pools, step, host);
             // Some servers there may have owed their answers for long enough. The next look is due as it was.
             let _ = silent_hosts::look(sessions, servers, pools, step);
-            // Those who wait may have waited for what is there.
+            // Clients may have waited for a server that is there by now.
             let there = pools.iter().filter(|pool| pool.database().hosts.contains(host));
             there.flat_map(held_clients).for_each(|conn| step.agenda.arm(Owner::Conn(conn)));
             return;
@@ -234,7 +234,7 @@ fn leave(
         };
         let is_own = server.identity().opened_for_session().is_some();
         match server.state().group() {
-            // The stream of a standby goes on when that is promoted.
+            // The stream of a standby stays when that is promoted.
             Group::Linked if is_own && attrs == TargetSessionAttrs::Standby && !is_foreign => {}
             // The transaction under way may end there. A stream has no end.
             Group::Linked if !is_own && (!attrs.wants_primary() || is_disputed) => {
@@ -302,7 +302,7 @@ pub(crate) fn judge(servers: &mut Servers, pools: &Pools, step: &Step<'_>, conn:
         false => server_login::take_role(server),
     };
     let Some((role, is_read_only)) = shown else {
-        // The answer to the question for its role was not PostgreSQL's. Who replicates has not been asked.
+        // The answer to the question for its role was not PostgreSQL's. The server of a session that replicates was not asked.
         let is_refused = attrs != TargetSessionAttrs::Any && !is_own;
         return is_refused.then(|| wrong_role("the host has not shown its role", false, attrs));
     };

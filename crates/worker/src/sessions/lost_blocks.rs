@@ -1,5 +1,5 @@
-//! A session that goes on without the server that it has lost: between two transactions, or in a block that the pooler answers in the server's
-//! place until the client ends it.
+//! A session that stays after the loss of its server: between two transactions, or in a block that the pooler answers in the server's place until the
+//! client ends it.
 
 use connections::databases::{Address, Host};
 use link::loss::{Failure, Loss};
@@ -45,7 +45,7 @@ impl Cause {
         Cause { shows_own, denies, code, why, host: words_of_host(server.identity().host()), before: before(server) }
     }
 
-    /// The SQLSTATE where something may have been committed: unknown, whatever PostgreSQL or the pooler had to say. An answer that is too long for the
+    /// The SQLSTATE where something may have been committed: the outcome is unknown, so no other code is true. An answer that is too long for the
     /// pooler has a code of its own.
     pub(crate) fn code_in_doubt(&self) -> SqlState {
         let is_own = self.code == sqlstate::PROGRAM_LIMIT_EXCEEDED || self.denies;
@@ -56,7 +56,7 @@ impl Cause {
         self.code
     }
 
-    /// What its session has again, if that was changed.
+    /// The state that its session has again, if that was changed.
     pub(crate) fn before(&self) -> Option<&Before> {
         self.before.as_ref()
     }
@@ -97,7 +97,7 @@ fn words_of_host(address: &Address) -> String {
     }
 }
 
-/// A session goes on without its server. `cause`: `None` where nothing is lost.
+/// A session stays without its server. `cause`: `None` where nothing is lost.
 pub(crate) fn go_on(
     sessions: &mut Sessions,
     servers: &mut Servers,
@@ -154,7 +154,7 @@ pub(crate) fn answer(
     step: &mut Step<'_>,
     conn: ConnId,
 ) {
-    // It has ended in this step.
+    // The session has ended in this step.
     let Some(block) = sessions.lost_blocks.get_mut(&conn) else { return };
     let session = &mut sessions.table[conn];
     debug_assert!(

@@ -87,9 +87,9 @@ pub(crate) fn break_server(
     }
 }
 
-/// A linked server is lost. Its session goes on ([`lost_blocks`]), unless it has lost more than a transaction, or is within a message that cannot
-/// be completed. What may have taken effect is not sent again. `code`: PostgreSQL's own, or the pooler's for what is undone for certain.
-/// Of what may have been committed the pooler says 08007.
+/// A linked server is lost. Its session stays ([`lost_blocks`]), unless it has lost more than a transaction, or is within a message that cannot be
+/// completed. A request that may have taken effect is not sent again. `code`: PostgreSQL's own, or the pooler's for what is undone for certain.
+/// A change that may have been committed gets 08007.
 //= pg18 errcodes-appendix
 pub(crate) fn server_lost(
     sessions: &mut Sessions,
@@ -121,7 +121,7 @@ pub(crate) fn server_lost(
     let cause = Cause::new(server, pools[server.pool()].rules(), &step.plan.settings, code, why.clone());
     let code = if server.may_commit() { cause.code_in_doubt() } else { code };
     let refusal = untouched_blocks::refusal(server, &cause, &why);
-    // What PostgreSQL or the pooler ends on purpose is not begun again.
+    // A session that PostgreSQL or the pooler ends on purpose is not begun again.
     if loss.is_some() && is_loss(cause.code()) {
         let has_blocks = pools[server.pool()].rules().mode() == PoolMode::Transaction;
         let block = if has_blocks { untouched(server, &sessions[session]) } else { None };

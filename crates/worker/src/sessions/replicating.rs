@@ -9,7 +9,7 @@
 //! The token is of the pool's like any other's, so limits hold. No timeout applies once the server is there: a stream may be silent
 //! for as long as PostgreSQL lets it. Such a session takes part in none of what transactions do: it has no share in its class's
 //! server time, no statement of it is limited, and the search for the pool's size does not see it. Its server must be at a host of the wanted role
-//! like any other. If the host loses that role, the session ends: whoever replicates connects again, and goes on from where it was.
+//! like any other. If the host loses that role, the session ends: the client connects again, and resumes where it was.
 //!
 //! //= pg18 protocol-replication#PROTOCOL-REPLICATION
 

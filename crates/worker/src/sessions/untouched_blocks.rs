@@ -26,7 +26,7 @@ use crate::tables::backpressure;
 use crate::tables::owners::{Pools, Servers, Sessions};
 use crate::tables::step::Step;
 
-/// A session goes on without its server, and its client notices nothing: what was sent there is sent again, as if it had been sent to none.
+/// A session stays without its server, and its client notices nothing: its messages are sent again, as if they had been sent to no server.
 /// `block`: the client is in a transaction block, of which nothing but its BEGIN was sent.
 pub(crate) fn go_on(
     sessions: &mut Sessions,

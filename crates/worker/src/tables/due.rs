@@ -220,7 +220,7 @@ impl View<'_> {
         }
     }
 
-    /// Whether nothing is heard of a server's host yet, while there is another to go to. A primary that is silent has others that may be promoted.
+    /// Whether a server's host has not answered yet, while there is another to choose. A primary that is silent has others that may be promoted.
     fn has_silent_host(&self, server: &Server) -> bool {
         let database = server.identity().opened_for();
         if database.target_session_attrs != TargetSessionAttrs::Any && database.hosts.len() > 1 {

@@ -22,7 +22,7 @@ use units::{ConnId, PoolId, Time, WorkerId, limits};
 use crate::tables::owners::{Pools, Servers, Sessions};
 use crate::tables::step::Step;
 
-/// What a session that survives the loss of its server is answered. `None`: it does not.
+/// The answer to a session that survives the loss of its server. `None`: it does not.
 pub(crate) fn outlives(sessions: &Sessions, pools: &Pools, server: &Server, session: ConnId) -> Option<Loss> {
     let session = sessions.get(session)?;
     let pool = pools.get(session.pool())?;

@@ -48,7 +48,7 @@ pub(crate) struct Plan {
 pub(crate) struct Sessions {
     pub(crate) table: Table<Session>,
     pub(crate) consoles: Consoles,
-    /// What is kept of the blocks whose servers were lost, for the sessions in that state.
+    /// The blocks whose servers were lost, for the sessions in that state.
     pub(crate) lost_blocks: BTreeMap<ConnId, LostBlock>,
     /// Messages that are not whole yet.
     pub(crate) halves: Halves,

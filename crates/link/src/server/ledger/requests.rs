@@ -4,7 +4,7 @@ use session_state::access::Access;
 
 use super::{Answerer, Expect, Ledger};
 
-/// What the client waits for: up to one ReadyForQuery, or a batch without its Sync.
+/// A request that the client waits for: up to one ReadyForQuery, or a batch without its Sync.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Request {
     pub access: Access,
@@ -14,7 +14,7 @@ pub struct Request {
     pub is_open: bool,
     /// Part of its answer has not come. False of an open batch all of whose messages are answered.
     pub is_owed: bool,
-    /// It has failed, and its client was sent the error: the server skips to the Sync.
+    /// The request has failed, and its client was sent the error: the server skips to the Sync.
     pub has_failed: bool,
 }
 

@@ -78,7 +78,7 @@ impl Session {
         Ok(Session { transaction, statements, portals: Portals::default(), registration: seat })
     }
 
-    /// It is in a transaction block whose server was lost.
+    /// The session is in a transaction block whose server was lost.
     pub(super) fn fail_block(&mut self) {
         self.transaction.begin();
         self.transaction.fail();
