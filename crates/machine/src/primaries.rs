@@ -86,9 +86,6 @@ pub struct Primary {
     /// been a standby, is on another timeline, or is named itself.
     #[serde(default)]
     passed_over: Vec<(Arc<Address>, Option<u32>)>,
-    /// Since when another host accepts writes, too, while the primary has not been seen: it may be gone.
-    #[serde(skip)]
-    contested: Option<Time>,
 }
 
 impl Primary {
@@ -251,6 +248,13 @@ impl Candidate {
         self.timeline.or(self.above)
     }
 
+    /// Whether the prober is to show its timeline first. A login has shown that it accepts writes, and it was on an earlier timeline before: it may be a
+    /// primary that was frozen, or have been promoted just now.
+    fn is_to_be_asked(&self, now: Time, latest: Option<u32>) -> bool {
+        let was_earlier = matches!((self.above, latest), (Some(above), Some(latest)) if above < latest);
+        was_earlier && self.hinted != Some(true) && now < self.since + limits::CONTEST_LASTS
+    }
+
     /// An administrator has said that it is not the primary.
     fn is_demoted(&self) -> bool {
         self.is_by_console && self.hinted == Some(false)
@@ -291,7 +295,9 @@ pub struct Primaries {
     decided: BTreeMap<Arc<[Address]>, Primary>,
     /// One of the decisions is [`Writes::Disputed`]. A flag, since each message of a linked client looks at it.
     has_disputes: bool,
-    /// Only the coordinator knows these.
+    /// Lists in which another host accepts writes while the primary has not been seen since then: it may be gone. Only the coordinator knows these, the
+    /// origins and the hints.
+    contested: BTreeMap<Arc<[Address]>, Time>,
     origins: BTreeMap<Address, Origin>,
     /// The last hint for each host. They end with the next epoch.
     hints: BTreeMap<Address, KnownHint>,
@@ -329,7 +335,9 @@ impl Primaries {
         }
         self.note_disputes();
         let decided = &self.decided;
-        self.origins.retain(|host, _| decided.keys().any(|hosts| hosts.contains(host)));
+        self.contested.retain(|hosts, _| decided.contains_key(hosts));
+        let is_probed = settings.global.servers.host_check_interval.is_some();
+        self.origins.retain(|host, _| is_probed && decided.keys().any(|hosts| hosts.contains(host)));
         self.hints.retain(|host, _| decided.keys().any(|hosts| hosts.contains(host)));
         self.overruled.retain(|host, _| decided.keys().any(|hosts| hosts.contains(host)));
     }
@@ -353,7 +361,7 @@ impl Primaries {
 
     /// The primaries of lists in which another host accepts writes, too: each is to be asked whether it still does.
     pub fn contested(&self) -> impl Iterator<Item = &Arc<Address>> {
-        self.decided.values().filter(|known| known.contested.is_some()).filter_map(Primary::host)
+        self.contested.keys().filter_map(|hosts| self.decided.get(hosts)?.host())
     }
 
     /// All decisions.
@@ -457,13 +465,17 @@ impl Primaries {
                     has_failed && now < upstream.since + limits::DISPUTE_LASTS
                 });
             let epoch = known.epoch;
+            let mut contested = self.contested.remove(hosts);
             // One of those that accept writes has refused a connection: that ends no dispute.
-            if !may_be_back && let Some(why) = decide(now, known, candidates, observed, policy) {
+            if !may_be_back && let Some(why) = decide(now, known, &mut contested, candidates, (observed, policy)) {
                 pass_over_absent(known, hosts, (&self.origins, &self.hints), observed);
                 if known.epoch != epoch && epoch > 0 {
                     self.hints.retain(|host, _| !hosts.contains(host));
                 }
                 decisions.push(Decision { hosts: Arc::clone(hosts), primary: known.clone(), why });
+            }
+            if let Some(since) = contested {
+                self.contested.insert(Arc::clone(hosts), since);
             }
             if let Some(why) = find_foreign(hosts, known, &self.origins) {
                 decisions.push(Decision { hosts: Arc::clone(hosts), primary: known.clone(), why });
@@ -524,24 +536,27 @@ fn candidates(
     found
 }
 
-/// Changes a decision. Why, if it was changed.
+/// Changes a decision. Why, if it was changed. `contested`: since when the primary of before is to be asked whether it still accepts writes.
 fn decide(
     now: Time,
     known: &mut Primary,
+    contested: &mut Option<Time>,
     mut candidates: Vec<Candidate>,
-    observed: &dyn Fn(&Address) -> Upstream,
-    policy: SplitBrain,
+    (observed, policy): (&dyn Fn(&Address) -> Upstream, SplitBrain),
 ) -> Option<Why> {
     let is_disputed = known.writes == Writes::Disputed;
     let incumbent = known.incumbent().cloned();
-    let contested = known.contested.take();
+    let was_contested = contested.take();
     if let Some(own) = candidates.iter().find(|candidate| incumbent.as_ref() == Some(&candidate.host))
         && !own.may_be_of(known.system)
     {
         // The incumbent was upgraded or made anew at the same address.
         (known.system, known.timeline) = (own.system, own.timeline);
     }
+    let is_incumbent = |candidate: &Candidate| incumbent.as_ref() == Some(&candidate.host);
     candidates.retain(|candidate| candidate.may_be_of(known.system));
+    let latest = known.latest();
+    candidates.retain(|candidate| is_incumbent(candidate) || !candidate.is_to_be_asked(now, latest));
     let at = incumbent.as_ref().and_then(|host| candidates.iter().position(|candidate| candidate.host == *host));
     if let Some(at) = at {
         // The primary of before is alive.
@@ -582,9 +597,9 @@ fn decide(
             },
             SplitBrain::Hold if is_disputed => None,
             SplitBrain::Hold => {
-                let since = contested.unwrap_or(now);
-                if own.seen_at < since {
-                    known.contested = Some(since);
+                let since = was_contested.unwrap_or(now);
+                if own.seen_at < since && now < since + limits::CONTEST_LASTS && !own.is_demoted() {
+                    *contested = Some(since);
                     return None;
                 }
                 Some(dispute(now, known, rivals.iter().map(|rival| &rival.host).chain([&own.host])))
@@ -627,11 +642,16 @@ fn decide(
     }
     let demoted: Vec<&Candidate> = candidates.iter().filter(|candidate| candidate.is_demoted()).collect();
     pass_over(known, &demoted);
-    // In a dispute one of two does not accept writes any more: the other one may be on the same timeline.
-    let follows = |candidate: &Candidate| {
-        candidate.may_follow(latest) || is_disputed && !candidate.is_older(latest) && candidate.timeline.is_some()
-    };
-    candidates.retain(|candidate| follows(candidate) && !candidate.is_demoted() && !known.passes_over(candidate));
+    candidates.retain(|candidate| !candidate.is_demoted() && !known.passes_over(candidate));
+    // One of two does not accept writes any more: the other one may be on the same timeline.
+    let is_as_late = |candidate: &Candidate| !candidate.is_older(latest) && candidate.timeline.is_some();
+    let was_one_of_two = is_disputed || was_contested.is_some() && was != Loss::Failed;
+    let follows = |candidate: &Candidate| candidate.may_follow(latest) || was_one_of_two && is_as_late(candidate);
+    if was_contested.is_some() && !candidates.iter().any(follows) && candidates.iter().any(is_as_late) {
+        // The one before may be restarted where it is.
+        return Some(dispute(now, known, candidates.iter().map(|candidate| &candidate.host).chain([&before])));
+    }
+    candidates.retain(follows);
     let highest = candidates.iter().map(|candidate| candidate.timeline).max()?;
     let mut best = candidates.iter().filter(|candidate| candidate.timeline == highest);
     match (best.next(), best.next()) {
@@ -700,7 +720,6 @@ fn choose(now: Time, known: &mut Primary, chosen: &Candidate) {
         later_than,
         foreign: std::mem::take(&mut known.foreign),
         passed_over: std::mem::take(&mut known.passed_over),
-        contested: None,
     };
 }
 

@@ -145,6 +145,71 @@ fn a_primary_that_was_seen_before_the_other_was_promoted_is_asked_before_all_are
     assert_eq!(alive.primaries.contested().count(), 0);
     let mut withdrawn = promoted();
     assert_eq!(withdrawn.standby(2, 2).primaries.contested().count(), 0);
+    // Frozen, or nobody can ask it: its database is paused, its name has no address.
+    let mut unanswered = promoted();
+    unanswered.now += limits::CONTEST_LASTS.as_micros() as u64;
+    assert_eq!(unanswered.primary(2, 2).decision(), (None, 1));
+    assert_eq!(unanswered.lose(1).decision(), (Some(2), 2));
+    let mut demoted = promoted();
+    demoted.hint(1, false);
+    assert_eq!(demoted.primary(3, 2).decision(), (None, 1), "which of the others?");
+}
+
+#[test]
+fn of_two_on_one_timeline_the_other_follows_though_the_first_was_not_asked_again() {
+    let contested = || {
+        let mut scene = hold();
+        scene.primary(1, 1).standby(2, 1).standby(3, 1).lose(1).primary(2, 2).primary(3, 2);
+        assert_eq!(scene.decision(), (Some(2), 2));
+        scene
+    };
+    assert_eq!(contested().standby(2, 2).decision(), (Some(3), 3));
+    assert_eq!(contested().lose(2).decision(), (Some(3), 3));
+    let mut failed = contested();
+    assert_eq!(failed.observe(2, HostState::Failed { until: Time(99) }).decision(), (None, 2), "it may be restarted");
+    assert_eq!(
+        failed.said,
+        "two primaries: clients wait, as split_brain is hold. These hosts accept writes: db:3 db:2"
+    );
+    failed.now += limits::DISPUTE_LASTS.as_micros() as u64;
+    assert_eq!(failed.primary(3, 2).decision(), (Some(3), 3));
+    let mut back = contested();
+    back.observe(2, HostState::Failed { until: Time(99) });
+    assert_eq!(back.standby(3, 2).primary(2, 2).decision(), (Some(2), 2));
+}
+
+#[test]
+fn a_primary_that_wakes_up_gets_nothing_before_its_timeline_is_seen() {
+    let alive = HostState::Alive { role: Some(HostRole::Primary) };
+    let failed = HostState::Failed { until: Time(99) };
+    let woken = || {
+        let mut scene = hold();
+        // Host 1 was promoted, and frozen before the prober has asked it.
+        scene.primary(2, 1).standby(1, 1).lose(2).observe(1, alive);
+        assert_eq!(scene.lose(1).primary(2, 3).decision(), (Some(2), 3));
+        // A login that had begun before is answered.
+        assert_eq!(scene.observe(1, alive).primary(2, 3).decision(), (Some(2), 3), "that is no second primary");
+        scene
+    };
+    assert_eq!(woken().observe(2, failed).decision(), (Some(2), 3));
+    assert_eq!(woken().observe(2, failed).primary(1, 2).decision(), (Some(2), 3), "it is on an earlier timeline");
+    assert_eq!(woken().observe(2, failed).primary(1, 4).decision(), (Some(1), 4), "it was promoted again");
+    let mut unasked = woken();
+    unasked.observe(2, failed).now += limits::CONTEST_LASTS.as_micros() as u64;
+    assert_eq!(unasked.observe(1, alive).decision(), (Some(1), 4), "the prober is not let in any more");
+}
+
+#[test]
+fn timelines_of_a_prober_that_is_off_by_now_are_not_known() {
+    let mut scene = hold();
+    scene.primary(1, 1).standby(2, 1);
+    let mut database = Database::new("d", [1, 2, 3].map(address).to_vec());
+    database.target_session_attrs = TargetSessionAttrs::Primary;
+    let mut settings = Settings { databases: [("d".to_owned(), Arc::new(database))].into(), ..Settings::default() };
+    settings.global.servers.host_check_interval = None;
+    scene.primaries.configure(&settings);
+    assert_eq!(scene.observe(2, HostState::Alive { role: Some(HostRole::Primary) }).decision(), (Some(1), 1));
+    assert_eq!(scene.primaries.contested().count(), 0);
 }
 
 #[test]

@@ -125,7 +125,8 @@ impl Asker {
             let unanswered = self.unanswered_since.map_or(Duration::ZERO, |since| since.elapsed());
             let finding = find(&answer, (self.outlet.now(), self.plan.retry), (unanswered, self.plan.timeout));
             // An answer is as old as its question; that there is none is seen now. An observation after the end of this seat has a later time.
-            let at = if answer.is_ok() { time } else { self.outlet.now() };
+            let is_answer = matches!(finding.state, Some(HostState::Alive { .. }));
+            let at = if is_answer { time } else { self.outlet.now() };
             if !self.note(asked_at, &finding, &answer) {
                 return;
             }

@@ -138,8 +138,7 @@ impl State {
             }
         }
         for seat in before {
-            seat.end();
-            if seat.inner().is_silent {
+            if seat.end() {
                 // Nobody would notice that it answers again.
                 let unknown = Upstream::new(outlet.now(), HostState::Alive { role: None });
                 outlet.probed(Observed { host: Arc::clone(&seat.address), upstream: unknown }, None);
@@ -197,9 +196,12 @@ impl Seat {
         self.changed.notify_all();
     }
 
-    fn end(&self) {
-        self.inner().is_over = true;
+    /// Asks this host no more. The result is whether it was found silent, and not in any other state since.
+    fn end(&self) -> bool {
+        let mut inner = self.inner();
+        inner.is_over = true;
         self.changed.notify_all();
+        inner.is_silent
     }
 }
 
@@ -262,6 +264,8 @@ impl Prober {
 
 impl Drop for Prober {
     fn drop(&mut self) {
-        self.state().seats.iter().for_each(|seat| seat.end());
+        for seat in &self.state().seats {
+            seat.end();
+        }
     }
 }

@@ -109,6 +109,9 @@ pub const LEADER_HOLDS: Duration = Duration::from_secs(20);
 /// How long one of two hosts that accept writes must have failed before the other is written to.
 pub const DISPUTE_LASTS: Duration = Duration::from_secs(10);
 
+/// How long a primary may take to answer whether it still accepts writes, once another host does; and that host to show its timeline.
+pub const CONTEST_LASTS: Duration = Duration::from_secs(1);
+
 /// Without an attempt for this time, clients are held anew.
 pub const HOLD_LASTS: Duration = Duration::from_secs(30);
 

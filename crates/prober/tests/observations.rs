@@ -1,5 +1,7 @@
-//! A host that is silent when it is asked no more is not silent for ever: nobody would notice that it answers again.
+//! Observations of a host that answers late, or not at all. A host that is silent when it is asked no more is not silent for ever: nobody would
+//! notice that it answers again.
 
+use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, TcpListener};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -12,8 +14,8 @@ use machine::{HostState, Level, Observed, Origin, Upstream};
 use prober::{Options, Outlet, Prober, Resting};
 use units::Time;
 
-/// Takes connections, and never answers.
-struct Silent {
+/// A prober of one host. Its kernel takes connections.
+struct Scene {
     listener: TcpListener,
     outlet: Arc<Recorder>,
     prober: Arc<Prober>,
@@ -74,15 +76,15 @@ impl Outlet for Recorder {
     }
 }
 
-impl Silent {
-    fn new() -> Silent {
+impl Scene {
+    fn new() -> Scene {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
         let outlet = Arc::new(Recorder::default());
         let prober = Arc::new(Prober::new(Arc::clone(&outlet) as Arc<dyn Outlet>));
-        Silent { listener, outlet, prober }
+        Scene { listener, outlet, prober }
     }
 
-    fn ask(&self) {
+    fn ask(&self, timeout: Duration) {
         let port = self.listener.local_addr().expect("it listens").port();
         let target = Target {
             host: "db".to_owned(),
@@ -99,7 +101,7 @@ impl Silent {
             hosts: vec![prober::Host { address, targets: vec![target], is_watched: true }],
             groups: Vec::new(),
             interval: Some(Duration::from_millis(10)),
-            timeout: Some(Duration::from_millis(50)),
+            timeout: Some(timeout),
             retry: Duration::from_secs(1),
         });
     }
@@ -116,12 +118,15 @@ fn until(mut is_so: impl FnMut() -> bool) {
     }
 }
 
+/// As `host_timeout`.
+const SOON: Duration = Duration::from_millis(50);
+
 const UNKNOWN: Option<HostState> = Some(HostState::Alive { role: None });
 
 #[test]
-fn of_a_host_that_is_asked_no_more() {
-    let silent = Silent::new();
-    silent.ask();
+fn silence_ends_at_a_host_that_is_asked_no_more() {
+    let silent = Scene::new();
+    silent.ask(SOON);
     until(|| silent.outlet.has_seen_silence());
     assert_eq!(silent.outlet.last(), Some(HostState::Silent));
     silent.prober.rest(Resting::All);
@@ -130,10 +135,10 @@ fn of_a_host_that_is_asked_no_more() {
 }
 
 #[test]
-fn of_a_host_that_is_asked_no_more_just_when_its_silence_is_found() {
-    let silent = Silent::new();
+fn silence_ends_at_a_host_that_is_asked_no_more_just_when_it_is_found() {
+    let silent = Scene::new();
     assert!(silent.outlet.to_stop.set(Arc::clone(&silent.prober)).is_ok());
-    silent.ask();
+    silent.ask(SOON);
     until(|| silent.outlet.was_stopped.load(Ordering::SeqCst));
     silent.wait_for_threads();
     assert!(silent.outlet.has_seen_silence());
@@ -141,9 +146,9 @@ fn of_a_host_that_is_asked_no_more_just_when_its_silence_is_found() {
 }
 
 #[test]
-fn of_a_host_whose_name_has_no_address_any_more() {
-    let silent = Silent::new();
-    silent.ask();
+fn silence_ends_at_a_host_whose_name_has_no_address_any_more() {
+    let silent = Scene::new();
+    silent.ask(SOON);
     until(|| silent.outlet.has_seen_silence());
     silent.outlet.has_no_address.store(true, Ordering::SeqCst);
     let before = silent.outlet.lookups.load(Ordering::SeqCst);
@@ -152,4 +157,19 @@ fn of_a_host_whose_name_has_no_address_any_more() {
     silent.prober.rest(Resting::All);
     silent.wait_for_threads();
     assert_eq!(silent.outlet.last(), UNKNOWN);
+}
+
+#[test]
+fn a_refusal_is_as_old_as_its_question() {
+    let scene = Scene::new();
+    scene.ask(Duration::from_secs(60));
+    let (mut connection, _) = scene.listener.accept().expect("the prober connects");
+    let mut startup = [0; 8];
+    connection.read_exact(&mut startup).expect("it logs in");
+    let asked = scene.outlet.now();
+    connection.write_all(b"E\0\0\0\x23SFATAL\0VFATAL\0C53300\0Mno room\0\0").expect("it reads");
+    until(|| !scene.outlet.observed().is_empty());
+    let observed = scene.outlet.observed()[0];
+    assert_eq!(Some(observed.state), UNKNOWN);
+    assert!(observed.at < asked, "{observed:?}: what it was when the answer came is not known");
 }
