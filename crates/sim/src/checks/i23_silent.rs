@@ -31,6 +31,8 @@ pub(crate) fn check_closed(plan: &Plan, history: &History, place: Place, now: u6
 pub(crate) fn check_frozen(view: &WorldView<'_>, place: Place) -> Result<(), Finding> {
     // A prober that is not let in asks each 10 s.
     let is_asked = view.plan.probing.is_some_and(|probing| probing.is_let_in);
+    // Nor are hosts asked that a RELOAD has taken out.
+    let is_asked = is_asked && view.plan.address(place).is_some();
     let Some(timeout) = view.plan.host_timeout_us().filter(|_| is_asked) else { return Ok(()) };
     let since = view.histories[place.database].frozen.since;
     let is_overdue = |asked_at: Time| asked_at.0.max(since) + timeout + CLOSED_US + SLACK_US < view.now;
