@@ -299,8 +299,13 @@ pub(super) fn note_decision(course: &mut Course, hosts: &mut Hosts, mail: &Mail)
     course.note(|| format!("{decision}"));
     course.census.hosts.epochs += u64::from(matches!(decision.why, Why::Successor { .. }));
     let history = &mut hosts.histories[database];
-    history.decided = (decision.primary.host().map(|host| Place::at(host.port).host), course.now());
     course.judge(i21_calm::check(&course.plan, database, history, decision));
+    let host = decision.primary.host().map(|host| Place::at(host.port).host);
+    if host.is_some() && history.decided.0 == host {
+        // A RELOAD repeats it. A server may have been opened elsewhere since the decision, as the primary does not answer.
+        return;
+    }
+    history.decided = (host, course.now());
     course.after(i20_fence::CLOSED_US, Happening::Fenced(database, course.now()));
 }
 
