@@ -544,9 +544,7 @@ fn decide(
     mut candidates: Vec<Candidate>,
     (observed, policy): (&dyn Fn(&Address) -> Upstream, SplitBrain),
 ) -> Option<Why> {
-    let is_disputed = known.writes == Writes::Disputed;
     let incumbent = known.incumbent().cloned();
-    let was_contested = contested.take();
     if let Some(own) = candidates.iter().find(|candidate| incumbent.as_ref() == Some(&candidate.host))
         && !own.may_be_of(known.system)
     {
@@ -559,80 +557,114 @@ fn decide(
     candidates.retain(|candidate| is_incumbent(candidate) || !candidate.is_to_be_asked(now, latest));
     let at = incumbent.as_ref().and_then(|host| candidates.iter().position(|candidate| candidate.host == *host));
     if let Some(at) = at {
-        // The primary of before is alive.
         let own = candidates.swap_remove(at);
-        known.timeline = own.timeline.or(known.timeline);
-        known.system = own.system.or(known.system);
-        let demoted: Vec<&Candidate> = candidates.iter().filter(|other| other.is_demoted()).collect();
-        pass_over(known, &demoted);
-        let rivals: Vec<Candidate> = candidates
-            .into_iter()
-            .filter(|rival| !rival.is_older(own.timeline) && rival.hinted != Some(false))
-            .filter(|rival| is_rival(known, &own, rival))
-            .collect();
-        if own.hinted == Some(true) {
-            if own.is_by_console {
-                pass_over(known, &rivals.iter().collect::<Vec<_>>());
-            }
-            return is_disputed.then(|| settle(now, known, &own.host));
-        }
-        if rivals.is_empty() {
-            return is_disputed.then(|| settle(now, known, &own.host));
-        }
-        let is_only = rivals.len() == 1 && own.is_demoted();
-        if let Some(named) = rivals.iter().find(|rival| is_only || rival.hinted == Some(true)) {
-            let why = succeed(now, known, named, Loss::Hinted);
-            if is_only || named.is_by_console {
-                let others = rivals.iter().filter(|rival| rival.host != named.host);
-                pass_over(known, &others.chain([&own]).collect::<Vec<_>>());
-            }
-            return Some(why);
-        }
-        let highest = |rival: &&Candidate| rival.timeline > own.timeline;
-        return match policy {
-            SplitBrain::Stay => is_disputed.then(|| settle(now, known, &own.host)),
-            SplitBrain::HighestTimeline => match rivals.iter().filter(highest).max_by_key(|rival| rival.timeline) {
-                Some(rival) => Some(succeed(now, known, rival, Loss::Older)),
-                None => is_disputed.then(|| settle(now, known, &own.host)),
-            },
-            SplitBrain::Hold if is_disputed => None,
-            SplitBrain::Hold => {
-                let since = was_contested.unwrap_or(now);
-                if own.seen_at < since && now < since + limits::CONTEST_LASTS && !own.is_demoted() {
-                    *contested = Some(since);
-                    return None;
-                }
-                Some(dispute(now, known, rivals.iter().map(|rival| &rival.host).chain([&own.host])))
-            }
-        };
+        return keep_or_dispute(now, known, contested, own, candidates, policy);
     }
-    let Some(before) = incumbent else {
-        // Nothing is known yet: of several, the one that has been seen for longest, unless timelines are known.
-        if let Some(named) = candidates.iter().find(|candidate| candidate.hinted == Some(true)) {
-            let why = begin(now, known, named);
-            named.pass_over_others(known, &candidates);
-            return Some(why);
+    let was_contested = contested.take().is_some();
+    match incumbent {
+        None => choose_first(now, known, candidates, policy),
+        Some(before) => {
+            let was = lost(observed(&before));
+            choose_successor(now, known, (&before, was), was_contested, candidates, policy)
         }
-        let latest = known.latest();
-        candidates.retain(|candidate| !candidate.is_older(latest) && candidate.hinted != Some(false));
-        return match &candidates[..] {
-            [] => None,
-            [only] => Some(begin(now, known, only)),
-            several if several.iter().any(|one| one.timeline.is_none()) => {
-                let first = several.iter().min_by_key(|one| one.since).expect("there are several");
-                Some(begin(now, known, first))
+    }
+}
+
+/// The primary of before still accepts writes: it keeps them, unless others accept them, too.
+fn keep_or_dispute(
+    now: Time,
+    known: &mut Primary,
+    contested: &mut Option<Time>,
+    own: Candidate,
+    candidates: Vec<Candidate>,
+    policy: SplitBrain,
+) -> Option<Why> {
+    let is_disputed = known.writes == Writes::Disputed;
+    let was_contested = contested.take();
+    known.timeline = own.timeline.or(known.timeline);
+    known.system = own.system.or(known.system);
+    let demoted: Vec<&Candidate> = candidates.iter().filter(|other| other.is_demoted()).collect();
+    pass_over(known, &demoted);
+    let rivals: Vec<Candidate> = candidates
+        .into_iter()
+        .filter(|rival| !rival.is_older(own.timeline) && rival.hinted != Some(false))
+        .filter(|rival| is_rival(known, &own, rival))
+        .collect();
+    if own.hinted == Some(true) {
+        if own.is_by_console {
+            pass_over(known, &rivals.iter().collect::<Vec<_>>());
+        }
+        return is_disputed.then(|| settle(now, known, &own.host));
+    }
+    if rivals.is_empty() {
+        return is_disputed.then(|| settle(now, known, &own.host));
+    }
+    let is_only = rivals.len() == 1 && own.is_demoted();
+    if let Some(named) = rivals.iter().find(|rival| is_only || rival.hinted == Some(true)) {
+        let why = succeed(now, known, named, Loss::Hinted);
+        if is_only || named.is_by_console {
+            let others = rivals.iter().filter(|rival| rival.host != named.host);
+            pass_over(known, &others.chain([&own]).collect::<Vec<_>>());
+        }
+        return Some(why);
+    }
+    let highest = |rival: &&Candidate| rival.timeline > own.timeline;
+    match policy {
+        SplitBrain::Stay => is_disputed.then(|| settle(now, known, &own.host)),
+        SplitBrain::HighestTimeline => match rivals.iter().filter(highest).max_by_key(|rival| rival.timeline) {
+            Some(rival) => Some(succeed(now, known, rival, Loss::Older)),
+            None => is_disputed.then(|| settle(now, known, &own.host)),
+        },
+        SplitBrain::Hold if is_disputed => None,
+        SplitBrain::Hold => {
+            let since = was_contested.unwrap_or(now);
+            if own.seen_at < since && now < since + limits::CONTEST_LASTS && !own.is_demoted() {
+                *contested = Some(since);
+                return None;
             }
-            several => match policy {
-                SplitBrain::Hold if is_disputed => None,
-                SplitBrain::Hold => Some(dispute(now, known, several.iter().map(|one| &one.host))),
-                SplitBrain::Stay | SplitBrain::HighestTimeline => {
-                    let highest = several.iter().max_by_key(|one| one.timeline).expect("there are several");
-                    Some(begin(now, known, highest))
-                }
-            },
-        };
-    };
-    let was = lost(observed(&before));
+            Some(dispute(now, known, rivals.iter().map(|rival| &rival.host).chain([&own.host])))
+        }
+    }
+}
+
+/// No primary was known before. Of several candidates the one is chosen that has been seen for longest, unless timelines are known.
+fn choose_first(now: Time, known: &mut Primary, mut candidates: Vec<Candidate>, policy: SplitBrain) -> Option<Why> {
+    let is_disputed = known.writes == Writes::Disputed;
+    if let Some(named) = candidates.iter().find(|candidate| candidate.hinted == Some(true)) {
+        let why = begin(now, known, named);
+        named.pass_over_others(known, &candidates);
+        return Some(why);
+    }
+    let latest = known.latest();
+    candidates.retain(|candidate| !candidate.is_older(latest) && candidate.hinted != Some(false));
+    match &candidates[..] {
+        [] => None,
+        [only] => Some(begin(now, known, only)),
+        several if several.iter().any(|one| one.timeline.is_none()) => {
+            let first = several.iter().min_by_key(|one| one.since).expect("there are several");
+            Some(begin(now, known, first))
+        }
+        several => match policy {
+            SplitBrain::Hold if is_disputed => None,
+            SplitBrain::Hold => Some(dispute(now, known, several.iter().map(|one| &one.host))),
+            SplitBrain::Stay | SplitBrain::HighestTimeline => {
+                let highest = several.iter().max_by_key(|one| one.timeline).expect("there are several");
+                Some(begin(now, known, highest))
+            }
+        },
+    }
+}
+
+/// The primary of before is lost. `was_contested`: it was not asked any more whether it accepts writes beside another one.
+fn choose_successor(
+    now: Time,
+    known: &mut Primary,
+    (before, was): (&Arc<Address>, Loss),
+    was_contested: bool,
+    mut candidates: Vec<Candidate>,
+    policy: SplitBrain,
+) -> Option<Why> {
+    let is_disputed = known.writes == Writes::Disputed;
     let latest = known.latest();
     let is_named = |candidate: &&Candidate| candidate.hinted == Some(true) && !candidate.is_older(latest);
     if let Some(named) = candidates.iter().find(is_named) {
@@ -645,11 +677,11 @@ fn decide(
     candidates.retain(|candidate| !candidate.is_demoted() && !known.passes_over(candidate));
     // One of two does not accept writes any more: the other one may be on the same timeline.
     let is_as_late = |candidate: &Candidate| !candidate.is_older(latest) && candidate.timeline.is_some();
-    let was_one_of_two = is_disputed || was_contested.is_some() && was != Loss::Failed;
+    let was_one_of_two = is_disputed || was_contested && was != Loss::Failed;
     let follows = |candidate: &Candidate| candidate.may_follow(latest) || was_one_of_two && is_as_late(candidate);
-    if was_contested.is_some() && !candidates.iter().any(follows) && candidates.iter().any(is_as_late) {
+    if was_contested && !candidates.iter().any(follows) && candidates.iter().any(is_as_late) {
         // The one before may be restarted where it is.
-        return Some(dispute(now, known, candidates.iter().map(|candidate| &candidate.host).chain([&before])));
+        return Some(dispute(now, known, candidates.iter().map(|candidate| &candidate.host).chain([before])));
     }
     candidates.retain(follows);
     let highest = candidates.iter().map(|candidate| candidate.timeline).max()?;
