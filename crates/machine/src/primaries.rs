@@ -336,8 +336,11 @@ impl Primaries {
         self.note_disputes();
         let decided = &self.decided;
         self.contested.retain(|hosts, _| decided.contains_key(hosts));
-        let is_probed = settings.global.servers.host_check_interval.is_some();
-        self.origins.retain(|host, _| is_probed && decided.keys().any(|hosts| hosts.contains(host)));
+        self.origins.retain(|host, _| decided.keys().any(|hosts| hosts.contains(host)));
+        if settings.global.servers.host_check_interval.is_none() {
+            // Promotions are not seen any more. A host of another database system stays one.
+            self.origins.values_mut().for_each(|origin| origin.timeline = None);
+        }
         self.hints.retain(|host, _| decided.keys().any(|hosts| hosts.contains(host)));
         self.overruled.retain(|host, _| decided.keys().any(|hosts| hosts.contains(host)));
     }

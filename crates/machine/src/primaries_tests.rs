@@ -202,7 +202,7 @@ fn a_primary_that_wakes_up_gets_nothing_before_its_timeline_is_seen() {
 #[test]
 fn timelines_of_a_prober_that_is_off_by_now_are_not_known() {
     let mut scene = hold();
-    scene.primary(1, 1).standby(2, 1);
+    scene.primary(1, 1).standby(2, 1).answers(3, HostRole::Standby, 8, 1);
     let mut database = Database::new("d", [1, 2, 3].map(address).to_vec());
     database.target_session_attrs = TargetSessionAttrs::Primary;
     let mut settings = Settings { databases: [("d".to_owned(), Arc::new(database))].into(), ..Settings::default() };
@@ -210,6 +210,8 @@ fn timelines_of_a_prober_that_is_off_by_now_are_not_known() {
     scene.primaries.configure(&settings);
     assert_eq!(scene.observe(2, HostState::Alive { role: Some(HostRole::Primary) }).decision(), (Some(1), 1));
     assert_eq!(scene.primaries.contested().count(), 0);
+    let known = scene.primaries.of(&[1, 2, 3].map(address)).expect("the list");
+    assert!(known.is_foreign(&address(3)), "that has not changed");
 }
 
 #[test]
