@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, TcpListener};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ask::Target;
 use connections::databases::{Address, Host};
@@ -28,8 +28,10 @@ struct Recorder {
     observed: Mutex<Vec<Upstream>>,
     lookups: AtomicU64,
     has_no_address: AtomicBool,
-    /// The prober to stop as soon as one of its threads has found that the host does not answer.
+    /// The prober to stop as soon as one of its threads has found anew that the host does not answer.
     to_stop: OnceLock<Arc<Prober>>,
+    /// When the host was asked whose first silence was reported.
+    silent_at: OnceLock<Option<Instant>>,
     was_stopped: AtomicBool,
 }
 
@@ -52,8 +54,9 @@ impl Outlet for Recorder {
     fn now(&self) -> Time {
         let is_asker = thread::current().name() == Some("prober");
         if let Some(prober) = self.to_stop.get().filter(|_| is_asker && !self.was_stopped.load(Ordering::SeqCst)) {
-            let is_found = |seen: &prober::Seen| seen.last.as_ref().is_some_and(|last| last.answer.is_err());
-            if prober.seen().iter().any(is_found) {
+            let asked_at = prober.seen().iter().find_map(|seen| Some(seen.last.as_ref()?.asked_at));
+            // Its silence was reported before, and is found again: the kernel may end the first wait a moment before `host_timeout`.
+            if self.has_seen_silence() && *self.silent_at.get_or_init(|| asked_at) != asked_at {
                 self.was_stopped.store(true, Ordering::SeqCst);
                 prober.rest(Resting::All);
             }
